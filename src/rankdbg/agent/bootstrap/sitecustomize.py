@@ -1,0 +1,47 @@
+"""Starts the agent in a Python whose environment has no rankdbg installed.
+
+`rankdbg run` puts this folder in front of PYTHONPATH; site imports `sitecustomize`
+from it at start. It takes itself out of sys.path again, starts the agent, and then
+runs the sitecustomize that this one has hidden. Any Python may come across this
+file, so it is written for all of them.
+"""
+
+import os
+import sys
+
+
+def _start_agent(here):
+    package = os.path.dirname(os.path.dirname(here))  # .../rankdbg
+    if "rankdbg" in sys.modules or os.environ.get("RANKDBG", "0") == "0":
+        return
+    if sys.version_info < (3, 10):
+        sys.stderr.write(
+            "rankdbg: no agent in process %d: Python %d.%d is older than 3.10\n"
+            % (os.getpid(), sys.version_info[0], sys.version_info[1])
+        )
+        return
+    # Only while rankdbg itself is imported: what else lies beside it belongs to
+    # another environment, perhaps to another version of Python.
+    sys.path.insert(0, os.path.dirname(package))
+    try:
+        import rankdbg.agent.autostart  # noqa: F401
+    except ImportError:
+        pass
+    finally:
+        sys.path.remove(os.path.dirname(package))
+
+
+def _run_hidden_one(here):
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != here]
+    own = sys.modules.pop("sitecustomize", None)
+    try:
+        import sitecustomize  # noqa: F401
+    except ImportError as error:
+        if getattr(error, "name", None) not in (None, "sitecustomize"):
+            raise
+        sys.modules["sitecustomize"] = own
+
+
+_here = os.path.dirname(os.path.abspath(__file__))
+_start_agent(_here)
+_run_hidden_one(_here)

@@ -1,0 +1,86 @@
+"""The card: who this process is, as a file for all who list the directory.
+
+What can be asked changes while a program runs (it sets RANK, initialises torch's
+process group, reshapes its mesh), so the agent makes its card anew for each roster,
+and rewrites the file when it has changed: it is what is left when the process hangs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rankdbg import __version__, identity, rendezvous, wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# What the program itself said, with init() and set_mesh(). A child inherits mesh and
+# job by fork; its rank it must be told.
+chosen: dict[str, Any] = {}
+
+
+def make() -> dict[str, Any]:
+    command = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
+    labels = identity.from_environment(os.environ)
+    labels.update(_from_multiprocessing())
+    labels.update(_from_torch())
+    labels.update(chosen)
+    if "rank" in chosen:
+        labels["source"] = "init"
+    labels.setdefault("job", f"{identity.script_name(command)}-{os.getppid():x}")
+    return {
+        "card": 1,
+        "protocol": list(wire.PROTOCOL),
+        "version": __version__,
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "start": rendezvous.start_time(),
+        "pid_namespace": rendezvous.pid_namespace(),
+        "host": os.uname().nodename,
+        "python": "{}.{}.{}".format(*sys.version_info),
+        "executable": sys.executable or "",
+        "command": command[:200],
+        "directory": _working_directory(),
+        "labels": labels,
+    }
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # it has been removed
+        return ""
+
+
+def _from_torch() -> dict[str, Any]:
+    """What torch.distributed says, once the program has initialised it."""
+    distributed = sys.modules.get("torch.distributed")
+    try:
+        if distributed is not None and distributed.is_initialized():
+            return {
+                "rank": distributed.get_rank(),
+                "world": distributed.get_world_size(),
+                "source": "torch",
+            }
+    except Exception:  # torch is being imported or torn down in another thread
+        pass
+    return {}
+
+
+def _from_multiprocessing() -> dict[str, Any]:
+    """Which child of multiprocessing this is, and what it runs."""
+    module = sys.modules.get("multiprocessing.process")
+    process = getattr(module, "_current_process", None)
+    place = getattr(process, "_identity", None)
+    if not place:
+        return {}
+    target = getattr(process, "_target", None)
+    return {
+        "multiprocessing": {
+            "index": place[-1],
+            "depth": len(place),
+            "target": f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', '')}",
+        }
+    }

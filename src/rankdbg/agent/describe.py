@@ -1,0 +1,276 @@
+"""Values -> short descriptions that can be sent and compared.
+
+{"kind": "number", "text": "2.5", "number": 2.5, "type": "float"}
+{"kind": "array",  "text": "...", "shape": [2, 3], "dtype": "float32", "device": "cuda:0",
+                   "min": 0.0, "mean": 0.5, "max": 1.0, "nan": 0, "type": "Tensor"}
+{"kind": "text",   "text": "'abc…", "length": 4711, "digest": "1a2b3c4d", "type": "str"}
+{"kind": "error",  "text": "NameError: name 'x' is not defined"}
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LONGEST_TEXT = 2000
+LONGEST_LOCAL = 120
+MOST_ITEMS = 100
+DEEPEST = 6
+# Statistics of more elements than this would keep a core busy for over a second.
+LARGEST_ARRAY = 1 << 30
+
+
+def describe(value: Any) -> dict[str, Any]:
+    kind = type(value).__name__
+    array = describe_array(value)
+    if array is not None:
+        return {**array, "type": kind}
+    if isinstance(value, (int, float)):
+        number = _as_float(value)
+        if number is not None:
+            return {"kind": "number", "text": text_of(value), "number": number, "type": kind}
+    return {"kind": "text", **_cut(value), "type": kind}
+
+
+def _as_float(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return None
+
+
+def _cut(value: Any) -> dict[str, Any]:
+    text = text_of(value)
+    length = len(value) if isinstance(value, (str, bytes, bytearray)) else len(text)
+    cut: dict[str, Any] = {"text": text[:LONGEST_TEXT], "length": length}
+    if len(text) > LONGEST_TEXT or (isinstance(value, (str, bytes)) and length > LONGEST_TEXT):
+        # Two values that differ only behind the cut are not the same answer.
+        cut["digest"] = f"{_digest(value if isinstance(value, (str, bytes)) else text):08x}"
+        cut["cut"] = True
+    return cut
+
+
+def _digest(value: str | bytes) -> int:
+    """FNV-1a over a sample of at most 64 Ki evenly spaced bytes; no module is needed for it."""
+    data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else bytes(value)
+    result = 0x811C9DC5 ^ len(data)
+    for byte in data[:: max(1, len(data) >> 16)]:
+        result = (result ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return result
+
+
+def text_of(value: Any, longest: int = LONGEST_TEXT) -> str:
+    """repr(), but bounded for the built-in containers: theirs can be gigabytes.
+
+    Addresses are left out, since they differ in each process and mean nothing there.
+    """
+    first, *rest = _text(value, longest, DEEPEST).split(" at 0x")
+    return first + "".join(f" at 0x…{part.lstrip('0123456789abcdef')}" for part in rest)
+
+
+def short_text(value: Any) -> str:
+    """For listings of locals: never computes on an array, never raises."""
+    array = _array_like(value)
+    if array:
+        shape, dtype, device = array
+        return f"{type(value).__name__} {_shape_text(shape)} {dtype} {device}".rstrip()
+    text = text_of(value, LONGEST_LOCAL)
+    return text if len(text) <= LONGEST_LOCAL else text[: LONGEST_LOCAL - 1] + "…"
+
+
+def exception_text(error: BaseException) -> str:
+    try:
+        message = str(error)
+    except Exception:
+        message = "<its message cannot be shown>"
+    name = type(error).__name__
+    return f"{name}: {message}"[:LONGEST_TEXT] if message else name
+
+
+_BRACKETS = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})"), dict: "{}"}
+
+
+def _text(value: Any, longest: int, depth: int) -> str:
+    kind = type(value)
+    try:
+        if kind in (str, bytes, bytearray):
+            return repr(value[: longest + 1]) if len(value) > longest else repr(value)
+        if kind is int and value.bit_length() > 10_000:
+            return f"<int of {value.bit_length()} bits>"
+        if kind in _BRACKETS and value:
+            return _container(value, longest, depth)
+        return repr(value)
+    except Exception as error:
+        return f"<{kind.__name__} whose repr raises {type(error).__name__}>"
+
+
+def _container(value: Any, longest: int, depth: int) -> str:
+    opening, closing = _BRACKETS[type(value)]
+    if depth == 0:
+        return f"{opening}…{closing}"
+    parts: list[str] = []
+    size = 0
+    for item in list(value.items())[:MOST_ITEMS] if isinstance(value, dict) else _first(value):
+        if isinstance(value, dict):
+            key, entry = item
+            part = f"{_text(key, longest, depth - 1)}: {_text(entry, longest, depth - 1)}"
+        else:
+            part = _text(item, longest, depth - 1)
+        parts.append(part)
+        size += len(part)
+        if size > longest:
+            break
+    if len(parts) < len(value):
+        parts.append(f"… {len(value)} in all")
+    elif type(value) is tuple and len(parts) == 1:
+        return f"({parts[0]},)"
+    return f"{opening}{', '.join(parts)}{closing}"
+
+
+def _first(value: Any) -> list[Any]:
+    """The first items; of a set sorted where that is possible, so that ranks agree."""
+    if isinstance(value, (set, frozenset)) and len(value) <= MOST_ITEMS:
+        try:
+            return sorted(value)
+        except TypeError:
+            return list(value)
+    items = []
+    for item in value:
+        items.append(item)
+        if len(items) == MOST_ITEMS:
+            break
+    return items
+
+
+# --- arrays ---------------------------------------------------------------------------
+
+
+def _array_like(value: Any) -> tuple[tuple[int, ...], str, str] | None:
+    """(shape, dtype, device) of a torch, numpy or cupy array, without computing anything."""
+    library = type(value).__mro__[-2].__module__.partition(".")[0] if value is not None else ""
+    if library not in ("torch", "numpy", "cupy"):
+        return None
+    if type(value).__name__ == "device":
+        return None
+    try:
+        shape = tuple(int(size) for size in value.shape)
+        dtype = str(value.dtype).removeprefix("torch.")
+        device = "" if library == "numpy" else str(getattr(value, "device", ""))
+    except Exception:
+        return None
+    if library == "cupy":
+        device = f"cuda:{device.strip('<>').split()[-1]}"
+    return shape, dtype, device
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return "×".join(map(str, shape)) if shape else "scalar"
+
+
+def describe_array(value: Any) -> dict[str, Any] | None:
+    found = _array_like(value)
+    if found is None:
+        return None
+    shape, dtype, device = found
+    if shape == () and device != "meta":
+        scalar = _scalar(value)
+        if scalar is not None:
+            return {**scalar, "dtype": dtype, "device": device}
+    described: dict[str, Any] = {
+        "kind": "array",
+        "shape": list(shape),
+        "dtype": dtype,
+        "device": device,
+    }
+    described.update(_statistics(value))
+    described["text"] = _array_text(described)
+    return described
+
+
+def _scalar(value: Any) -> dict[str, Any] | None:
+    """A 0-dimensional array is a number: a loss, a learning rate."""
+    try:
+        number = _local(value).item()
+    except Exception:
+        return None
+    if isinstance(number, (bool, int, float)):
+        return {"kind": "number", "text": text_of(number), "number": _as_float(number)}
+    return {"kind": "text", **_cut(number)}
+
+
+def _local(value: Any) -> Any:
+    """The part of a DTensor that is here. Arithmetic on the whole would start a collective
+    on this rank alone, and hang or confuse the job."""
+    if hasattr(value, "detach"):
+        value = value.detach()
+    local = getattr(value, "_local_tensor", None)
+    return value if local is None else local
+
+
+def _statistics(value: Any) -> dict[str, Any]:
+    try:
+        local = _local(value)
+        library = type(value).__mro__[-2].__module__.partition(".")[0]
+        size = local.numel() if library == "torch" else local.size
+        if str(getattr(local, "device", "")) == "meta" or not 0 < size <= LARGEST_ARRAY:
+            return {}
+        return _torch_statistics(local) if library == "torch" else _numpy_statistics(local, library)
+    except Exception as error:  # objects, strings, sparse layouts, a device that failed
+        return {"failed": exception_text(error)[:200]}
+
+
+def _torch_statistics(tensor: Any) -> dict[str, Any]:
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        if tensor.is_complex():
+            tensor = tensor.abs()
+        if not tensor.is_floating_point():
+            lowest, highest = tensor.min().item(), tensor.max().item()
+            return _figures(lowest, tensor.to(torch.float64).mean().item(), highest, 0)
+        nan = int(torch.isnan(tensor).sum().item())
+        if nan:
+            tensor = tensor[~torch.isnan(tensor)]
+        if tensor.numel() == 0:
+            return _figures(None, None, None, nan)
+        if tensor.element_size() == 1:  # float8 has no reductions
+            tensor = tensor.to(torch.float32)
+        mean = tensor.mean(dtype=torch.float32 if tensor.element_size() < 8 else None)
+        return _figures(tensor.min().item(), mean.item(), tensor.max().item(), nan)
+
+
+def _numpy_statistics(array: Any, library: str) -> dict[str, Any]:
+    numpy = sys.modules[library]
+    if array.dtype.kind == "c":
+        array = abs(array)
+    if array.dtype.kind not in "fiub":
+        return {}
+    if array.dtype.kind != "f":
+        return _figures(array.min().item(), float(array.mean()), array.max().item(), 0)
+    is_nan = numpy.isnan(array)
+    nan = int(is_nan.sum())
+    if nan:
+        array = array[~is_nan]
+    if array.size == 0:
+        return _figures(None, None, None, nan)
+    mean = array.mean(dtype=numpy.float64 if array.itemsize > 2 else numpy.float32)
+    return _figures(array.min().item(), float(mean), array.max().item(), nan)
+
+
+def _figures(lowest: Any, mean: Any, highest: Any, nan: int) -> dict[str, Any]:
+    return {"min": lowest, "mean": mean, "max": highest, "nan": nan}
+
+
+def _array_text(array: dict[str, Any]) -> str:
+    words = [_shape_text(tuple(array["shape"])), array["dtype"], array["device"]]
+    if array.get("min") is not None:
+        words += [f"{name} {_figure(array[name])}" for name in ("min", "mean", "max")]
+    if array.get("nan"):
+        words.append(f"nan {array['nan']}")
+    return " ".join(word for word in words if word)
+
+
+def _figure(number: Any) -> str:
+    return f"{number:.4g}" if isinstance(number, float) else str(number)

@@ -1,0 +1,68 @@
+"""What an agent can be asked. One function a question; its arguments are the message's."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rankdbg.agent import evaluate, stacks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from rankdbg.agent.listener import Listener
+
+
+def answer(message: dict[str, Any], listener: Listener) -> dict[str, Any]:
+    ident = message.get("id")
+    question = QUESTIONS.get(str(message.get("ask")))
+    if question is None:
+        return {"id": ident, "error": {"what": f"unknown question {message.get('ask')!r}"}}
+    try:
+        return {"id": ident, "answer": question(message, listener)}
+    except Exception as error:  # a broken answer must not cost the rank its agent
+        return {"id": ident, "error": {"what": f"{type(error).__name__}: {error}"[:500]}}
+
+
+def _ping(message: dict[str, Any], listener: Listener) -> Any:
+    return {}
+
+
+def _card(message: dict[str, Any], listener: Listener) -> Any:
+    """Who this process is now, where its main thread is, and how much it has loaded."""
+    return {**listener.write_card(), "where": stacks.where(), "modules": len(sys.modules)}
+
+
+def _stacks(message: dict[str, Any], listener: Listener) -> Any:
+    return stacks.collect(
+        all_threads=message.get("threads") == "all", with_locals=bool(message.get("locals"))
+    )
+
+
+def _evaluate(message: dict[str, Any], listener: Listener) -> Any:
+    return evaluate.evaluate(
+        str(message.get("expression")),
+        message.get("frame"),
+        message.get("thread"),
+        float(message.get("timeout", 5.0)),
+    )
+
+
+def _environment(message: dict[str, Any], listener: Listener) -> Any:
+    """What a snapshot keeps about a process beside its stacks."""
+    versions = {}
+    for name in ("torch", "numpy", "jax", "ray", "vllm", "sglang", "transformers", "deepspeed"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            versions[name] = str(version)
+    return {"environment": dict(os.environ), "versions": versions, "path": list(sys.path)}
+
+
+QUESTIONS = {
+    "ping": _ping,
+    "card": _card,
+    "stacks": _stacks,
+    "evaluate": _evaluate,
+    "environment": _environment,
+}

@@ -1,0 +1,112 @@
+"""The stacks of this process, from inside and without stopping it."""
+
+from __future__ import annotations
+
+import sys
+
+from rankdbg import user_code
+from rankdbg.agent import describe, threads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any
+
+# A runaway recursion can be a million frames deep; its two ends tell the story.
+DEEPEST = 1000
+LOCALS_IN_FRAME = 50
+
+
+def collect(*, all_threads: bool, with_locals: bool) -> dict[str, Any]:
+    main = threads.main_thread()
+    names = _thread_names()
+    found = []
+    for ident, frame in sys._current_frames().items():
+        if threads.is_own(ident) or not (all_threads or ident == main):
+            continue
+        frames = walk(frame)
+        thread: dict[str, Any] = {
+            "name": names.get(ident) or ("MainThread" if ident == main else f"thread {ident}"),
+            "id": ident,
+            "main": ident == main,
+            "frames": _described(frames),
+        }
+        if with_locals:
+            thread["locals"] = [_locals(frame) for frame in _ends(frames)]
+        found.append(thread)
+    found.sort(key=lambda thread: (not thread["main"], thread["name"]))
+    return {"threads": found}
+
+
+def walk(frame: FrameType | None) -> list[FrameType]:
+    """The frames from this one outwards."""
+    frames = []
+    while frame is not None:
+        frames.append(frame)
+        frame = frame.f_back
+    return frames
+
+
+def where() -> list[Any] | None:
+    """The innermost frame of user code in the main thread."""
+    frame = sys._current_frames().get(threads.main_thread())
+    if frame is None:
+        return None
+    frames = walk(frame)
+    return _line(frames[user_code.innermost_user_frame(f.f_code.co_filename for f in frames)])
+
+
+def thread_frame(wanted: str | int | None) -> FrameType:
+    """The innermost frame of a thread that is named by its name or number."""
+    frames = sys._current_frames()
+    main = threads.main_thread()
+    if wanted in (None, "main"):
+        wanted = main
+    names = _thread_names()
+    for ident, frame in frames.items():
+        if not threads.is_own(ident) and str(wanted) in (str(ident), names.get(ident)):
+            return frame
+    known = [names.get(i) or str(i) for i in frames if not threads.is_own(i)]
+    raise LookupError(f"no thread {wanted!r}; there are: {', '.join(sorted(known))}")
+
+
+def _described(frames: list[FrameType]) -> list[list[Any]]:
+    lines = [_line(frame) for frame in _ends(frames)]
+    left_out = len(frames) - len(lines)
+    if left_out:
+        lines.insert(DEEPEST // 2, [f"... {left_out} frames left out ...", "", 0])
+    return lines
+
+
+def _ends(frames: list[FrameType]) -> list[FrameType]:
+    if len(frames) <= DEEPEST:
+        return frames
+    return frames[: DEEPEST // 2] + frames[-DEEPEST // 2 :]
+
+
+def _line(frame: FrameType) -> list[Any]:
+    code = frame.f_code
+    # The qualified name (3.11 and later) is what py-spy shows as well.
+    name = getattr(code, "co_qualname", code.co_name)
+    return [name, code.co_filename, frame.f_lineno or code.co_firstlineno]
+
+
+def _locals(frame: FrameType) -> dict[str, str]:
+    if not user_code.is_user_code(frame.f_code.co_filename):
+        return {}
+    shown = {}
+    for name, value in list(frame.f_locals.items())[:LOCALS_IN_FRAME]:
+        if not (name.startswith("__") and name.endswith("__")):
+            shown[str(name)] = describe.short_text(value)
+    return shown
+
+
+def _thread_names() -> dict[int, str]:
+    """From the threading module, if the program has loaded it; its lock is not taken."""
+    active = getattr(sys.modules.get("threading"), "_active", {})
+    names: dict[int, str] = {}
+    for ident, thread in list(active.items()):
+        name = getattr(thread, "_name", None)
+        if isinstance(name, str):
+            names[ident] = name
+    return names

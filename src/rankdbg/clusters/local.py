@@ -1,0 +1,31 @@
+"""This machine. Not special: it is reached through a node process like any other."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from rankdbg.clusters.channel import ProcessChannel
+from rankdbg.errors import BadInput
+
+# Isolated (-I): the folder from which the user calls rankdbg may hold a `json.py`, and
+# PYTHONPATH anything. The package is then found beside ours, wherever that is.
+_START = "import sys; sys.path.append(sys.argv.pop(1)); from rankdbg.node.__main__ import main; main()"
+
+
+class Local:
+    target = "local"
+    origin = ""
+
+    def __init__(self, rest: str = "") -> None:
+        if rest:
+            raise BadInput(f"the target local takes nothing after it, not {rest!r}")
+
+    def nodes(self) -> list[str]:
+        return [os.uname().nodename]
+
+    def open(self, node: str) -> ProcessChannel:
+        package = Path(__file__).resolve().parents[2]
+        command = [sys.executable, "-I", "-c", _START, str(package), "rankdbg.node"]
+        return ProcessChannel(node, command, {**os.environ, "RANKDBG": "0"})

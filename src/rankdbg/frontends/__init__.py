@@ -1,0 +1,1 @@
+"""What a user touches: cli/ today; every frontend stands on session.Session alone."""

@@ -1,0 +1,199 @@
+"""The command line: a file a verb.
+
+A verb's module has `add_arguments(parser)` and `run(options) -> exit status`; its
+docstring is its help. Only the verb that was called is imported: `rankdbg --help`
+and completion stay fast.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn, Protocol, cast
+
+from rankdbg import __version__
+from rankdbg.errors import BadInput, RankdbgError
+
+VERBS = {
+    "run": "start a job with an agent in every Python process",
+    "ps": "jobs and ranks: who is there, in what state, where",
+    "select": "which ranks a selection picks",
+    "stacks": "one merged tree of all ranks' stacks, the odd one out named",
+    "ask": "evaluate an expression in ranks, without stopping them",
+    "save": "keep everything that can be seen now, to look at later",
+    "demo": "a small real job that hangs, and what rankdbg says about it",
+    "completion": "shell completion for bash, zsh and fish",
+}
+
+EPILOG = """\
+ranks are named the same way everywhere:
+  all   3   0-6,9   1:10:2   tp=0   pp=2,dp=(1,3),tp=2:8   role=policy*   host=node-3
+  state=stopped                        (also written ranks(...), as in ranks(tp=0))
+
+start with:  rankdbg demo
+"""
+
+
+class Verb(Protocol):
+    __doc__: str | None
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, options: argparse.Namespace) -> int: ...
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors in our form: what, why, the next command."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(message, hint=f"{self.prog} --help")
+
+
+def main(words: Sequence[str]) -> int:
+    try:
+        status = dispatch(list(words))
+        sys.stdout.flush()
+        return status
+    except RankdbgError as error:
+        report(error)
+        return error.exit_status
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+def report(error: RankdbgError) -> None:
+    from rankdbg.frontends.terminal import Terminal
+
+    terminal = Terminal(sys.stderr)
+    first, *rest = str(error).splitlines()
+    terminal.print(f"{terminal.red('error:')} {first}")
+    for line in rest:
+        terminal.print(line)
+
+
+def dispatch(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        return _help(words)
+    if words[0] in ("-V", "--version"):
+        sys.stdout.write(f"rankdbg {__version__}\n")
+        return 0
+    verb, *rest = words
+    if verb == "_complete":
+        return load("completion").complete(rest)  # type: ignore[attr-defined,no-any-return]
+    if verb not in VERBS:
+        raise _unknown(verb)
+    parser = verb_parser(verb)
+    return load(verb).run(parser.parse_args(rest))
+
+
+def load(verb: str) -> Verb:
+    return cast(Verb, importlib.import_module(f"rankdbg.frontends.cli.{verb}"))
+
+
+def verb_parser(verb: str) -> argparse.ArgumentParser:
+    module = load(verb)
+    parser = Parser(
+        prog=f"rankdbg {verb}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    return parser
+
+
+def _help(words: list[str]) -> int:
+    if words[1:] and words[1] in VERBS:
+        verb_parser(words[1]).print_help()
+        return 0
+    width = max(map(len, VERBS))
+    lines = ["rankdbg: one debugger for every rank of a distributed Python job", ""]
+    lines += ["usage: rankdbg VERB [options]       rankdbg VERB --help", ""]
+    lines += [f"  {verb:{width}}  {line}" for verb, line in VERBS.items()]
+    lines += ["", EPILOG]
+    sys.stdout.write("\n".join(lines))
+    return 0
+
+
+def _unknown(verb: str) -> BadInput:
+    import difflib
+
+    near = difflib.get_close_matches(verb, VERBS, n=1)
+    if near:
+        return BadInput(f"no verb {verb!r}", hint=f"did you mean: rankdbg {near[0]}")
+    return BadInput(f"no verb {verb!r}", f"verbs: {', '.join(VERBS)}", hint="rankdbg --help")
+
+
+# --- arguments that verbs share -----------------------------------------------------------
+
+
+def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> None:
+    """-t, --job, --json, --timeout; and RANKS, `required` or `optional`."""
+    if ranks:
+        parser.add_argument(
+            "ranks",
+            metavar="RANKS",
+            nargs="?" if ranks == "optional" else None,
+            default="all",
+            help="which ranks: 3, 0-6,9, tp=0, role=policy*, all"
+            + (" (default: all)" if ranks == "optional" else ""),
+        )
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            dest="everything",
+            help="processes that are not ranks too: launchers, helpers, children of ranks",
+        )
+    parser.add_argument(
+        "-t", "--target", default="local", help="local (default) or snapshot:DIR"
+    )
+    parser.add_argument("--job", help="which job, where several run")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=5.0,
+        metavar="SECONDS",
+        help="how long to wait for an answer (default: 5)",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 1000")
+    return int(text)
+
+
+def print_json(kind: str, content: dict[str, Any]) -> None:
+    import json
+
+    # NaN is no JSON; as text it survives every reader.
+    document = {"schema": f"rankdbg.{kind}/1", **content}
+    sys.stdout.write(json.dumps(_finite(document), indent=1, allow_nan=False) + "\n")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

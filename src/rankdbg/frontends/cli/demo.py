@@ -1,0 +1,136 @@
+"""A small real job that hangs, and what rankdbg says about it.
+
+Eight processes train together over a ring of sockets; in one of them a read does not
+come back, and the others wait. Nothing is simulated: --keep leaves the job running, to
+try every verb on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import rankdbg
+from rankdbg.errors import RankdbgError
+from rankdbg.frontends import cli
+from rankdbg.frontends.terminal import Terminal
+
+WORLD = 8
+MESH = "dp=4,tp=2"
+SECONDS_TO_HANG = 30.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keep", action="store_true", help="leave the job running")
+
+
+def run(options: argparse.Namespace) -> int:
+    terminal = Terminal()
+    job = f"demo-{os.urandom(2).hex()}"
+    with _job_that_hangs(terminal, job, options.keep) as launcher:
+        _wait_until_it_hangs(job)
+        ranks = ("--job", job)
+        _show(terminal, "ps", *ranks)
+        _show(terminal, "stacks", *ranks)
+        _show(terminal, "ask", "all", "(rank, step)", *ranks)
+        _conclude(terminal, job)
+        if options.keep:
+            terminal.print()
+            terminal.print(f"The job goes on: rankdbg ps --job {job}")
+            terminal.print(f"End it with:     kill {launcher.pid}")
+    return 0
+
+
+@contextmanager
+def _job_that_hangs(
+    terminal: Terminal, job: str, keep: bool
+) -> Iterator[subprocess.Popen[bytes]]:
+    # Copied out: the job is not to look like a part of rankdbg.
+    place = Path(tempfile.mkdtemp(prefix="rankdbg-demo-"))
+    for path in (Path(rankdbg.__file__).parent / "demo").glob("[a-z]*.py"):
+        shutil.copy(path, place)
+    command = ["run", "--mesh", MESH, "--job", job, "--"]
+    command += [Path(sys.executable).name, "launch.py", str(WORLD), str(place)]
+    terminal.print(terminal.bold(f"$ rankdbg {shlex.join(command[:-1])} …"))
+    command[6] = sys.executable
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "rankdbg", *command],
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": _with_package()},
+    )
+    finished = False
+    try:
+        yield launcher
+        finished = True
+    finally:
+        if not (keep and finished):
+            launcher.send_signal(signal.SIGTERM)
+            launcher.wait()
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _with_package() -> str:
+    """The job's own rankdbg is this one, however it came to be importable."""
+    here = str(Path(rankdbg.__file__).resolve().parents[1])
+    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+
+
+def _wait_until_it_hangs(job: str) -> None:
+    """Until every rank is there and none of them moves."""
+    from rankdbg.frontends.cli.stack_report import StackReport
+    from rankdbg.session import Session
+
+    deadline = time.monotonic() + SECONDS_TO_HANG
+    with Session() as session:
+        while time.monotonic() < deadline:
+            ranks = session.roster(where=False).jobs().get(job, [])
+            if len(ranks) < WORLD:
+                continue
+            seen, silent = session.stacks(ranks, samples=2, interval=0.2)
+            report = StackReport(seen, silent, ranks)
+            if report.odd and not any(stack.moving for stack in report.stacks):
+                return
+    raise RankdbgError("the demo's job did not start in time", hint="try again: rankdbg demo")
+
+
+def _show(terminal: Terminal, *words: str) -> None:
+    terminal.print()
+    terminal.print(terminal.bold(f"$ rankdbg {shlex.join(words)}"))
+    sys.stdout.flush()
+    cli.dispatch(list(words))
+
+
+def _conclude(terminal: Terminal, job: str) -> None:
+    """Who holds the others up: in a ring everybody waits for the one who is elsewhere."""
+    from rankdbg.frontends.cli.ranks import Paths, label
+    from rankdbg.frontends.cli.stack_report import StackReport, place
+    from rankdbg.session import Session
+
+    with Session() as session:
+        ranks = session.job(job)
+        seen, silent = session.stacks(ranks)
+        report = StackReport(seen, silent, ranks)
+    paths = Paths(frame.file for stack in report.stacks for frame in stack.frames)
+    largest = max((group for _, group in report.groups), key=lambda group: len(group.members))
+    terminal.print()
+    for group in report.odd:
+        guilty = label(group.members, ranks)
+        terminal.print(
+            f"{terminal.red(f'Rank {guilty} holds the others up')}: it stands in "
+            f"{place(group, paths)},"
+        )
+    terminal.print(
+        f"while ranks {label(largest.members, ranks)} wait for it in {place(largest, paths)}."
+    )

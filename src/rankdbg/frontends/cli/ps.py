@@ -1,0 +1,214 @@
+"""Jobs and ranks: who is there, in what state, where.
+
+  rankdbg ps               equal rows are folded
+  rankdbg ps tp=0          only these ranks
+  rankdbg ps --all         a row for each process, launchers and helpers too
+
+States: running; stopped (at a breakpoint, by a signal or by a debugger); blocked (in
+the kernel, or it holds the GIL); zombie; gone; no agent (can be looked at from outside).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from rankdbg import grouping, selection
+from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli.ranks import Paths, frame_json, label, marked
+from rankdbg.frontends.terminal import Terminal, cut, duration
+from rankdbg.session import Roster, Session, check_job
+from rankdbg.types import Rank
+
+MOST_ROWS = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common(parser, ranks="optional")
+
+
+def run(options: argparse.Namespace) -> int:
+    parsed = selection.parse(options.ranks)
+    with Session(options.target, options.timeout) as session:
+        roster = session.roster()
+        jobs = roster.jobs(options.everything)
+        check_job(roster, jobs, options.job)
+        if options.job is not None:
+            jobs = {options.job: jobs[options.job]}
+        everybody = [rank for ranks in jobs.values() for rank in ranks]
+        chosen = set(id(rank) for rank in selection.pick(parsed, everybody))
+        shown = {
+            job: [rank for rank in _in_order(ranks) if id(rank) in chosen]
+            for job, ranks in jobs.items()
+        }
+        if options.json:
+            print_json("ps", _json(shown, roster, session.cluster.origin))
+        else:
+            _print(shown, roster, options.everything, session.cluster.origin)
+    return 0
+
+
+def _in_order(ranks: Sequence[Rank]) -> list[Rank]:
+    return sorted(ranks, key=lambda r: (r.number is None, r.number or 0, r.host, r.pid))
+
+
+# --- for people ---------------------------------------------------------------------------
+
+
+def _print(jobs: dict[str, list[Rank]], roster: Roster, everything: bool, origin: str) -> None:
+    terminal = Terminal()
+    if origin:
+        terminal.print(terminal.dim(origin))
+    for number, (job, ranks) in enumerate(jobs.items()):
+        if not ranks:
+            continue
+        if number:
+            terminal.print()
+        terminal.print(_title(terminal, job, ranks, roster))
+        rows = _unfolded(ranks) if everything else _folded(ranks)
+        _print_table(terminal, rows)
+    for node, reason in roster.silent_nodes.items():
+        terminal.print(f"silent: node {node}  ({reason})")
+    for note in roster.notes:
+        terminal.print(terminal.dim(f"note: {note}"))
+
+
+def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], roster: Roster) -> str:
+    members = [rank for rank in ranks if rank.kind == "rank"]
+    hosts = {rank.host for rank in members}
+    extents = _extents(members)
+    parts = [
+        f"job {terminal.bold(job)}",
+        f"{len(members)} rank{'s' * (len(members) != 1)} on "
+        f"{len(hosts)} node{'s' * (len(hosts) != 1)}",
+        " ".join(f"{name}={size}" for name, size in extents.items()),
+    ]
+    living = [roster.ages[rank.process] for rank in members if rank.state != "gone"]
+    if living:
+        parts.append(f"for {duration(max(living))}")
+    return "   ".join(part for part in parts if part)
+
+
+def _extents(ranks: Sequence[Rank]) -> dict[str, int]:
+    extents: dict[str, int] = {}
+    for rank in ranks:
+        for name, value in rank.coordinates.items():
+            extents[name] = max(extents.get(name, 0), value + 1)
+    return extents
+
+
+Row = list[str]
+
+
+def _folded(ranks: Sequence[Rank]) -> list[Row]:
+    """Equal rows once, with their ranks; lines of one function together if that is shorter."""
+    paths = Paths(rank.where.file for rank in ranks if rank.where)
+
+    def key(rank: Rank) -> tuple[str, ...]:
+        where = (rank.where.function, paths.line(rank.where)) if rank.where else ("", "")
+        return (rank.role, rank.state, *where, rank.detail)
+
+    groups = grouping.group_equal((rank, key(rank)) for rank in ranks)
+    if len(groups) > MOST_ROWS:
+
+        def coarse(rank: Rank) -> tuple[str, ...]:
+            role, state, function, line, _ = key(rank)
+            return (role, state, function, line.partition(":")[0], "")
+
+        groups = grouping.group_equal((rank, coarse(rank)) for rank in ranks)
+    odd = grouping.odd_ones_out([len(members) for _, members in groups])
+    roles = len({rank.role for rank in ranks}) > 1
+    rows: list[Row] = [["RANKS", *(["ROLE"] if roles else []), "STATE", "WHERE", "", ""]]
+    for (value, members), is_odd in zip(groups, odd, strict=True):
+        role, state, function, line, detail = value  # type: ignore[misc]
+        mark = "<- alone here" if is_odd and len(members) == 1 else "<- few here" * is_odd
+        role_cell = [role] if roles else []
+        cells = [label(members, ranks), *role_cell, state, function, line]
+        rows.append([*cells, detail or mark])
+    return rows
+
+
+def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
+    paths = Paths(rank.where.file for rank in ranks if rank.where)
+    rows: list[Row] = [["RANK", "COORDINATES", "ROLE", "HOST", "PID", "STATE", "WHERE", "", ""]]
+    for rank in ranks:
+        coordinates = " ".join(f"{name}={value}" for name, value in rank.coordinates.items())
+        rows.append(
+            [
+                "-" if rank.number is None else str(rank.number),
+                coordinates,
+                rank.role or ("" if rank.kind == "rank" else f"({rank.kind})"),
+                rank.host,
+                str(rank.pid),
+                rank.state,
+                rank.where.function if rank.where else "",
+                paths.line(rank.where) if rank.where else "",
+                rank.detail,
+            ]
+        )
+    return rows
+
+
+def _print_table(terminal: Terminal, rows: list[Row]) -> None:
+    """Columns as wide as they need to be; the last one is cut, or moves to its own line."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    widths = [min(width, 34) for width in widths]
+    for number, row in enumerate(rows):
+        cells = [f"{cut(cell, w):{w}}" for cell, w in zip(row, widths, strict=False) if w]
+        line = "  ".join(cells).rstrip()
+        last = row[-1]
+        if number == 0:
+            terminal.print(terminal.dim(line))
+        elif last.startswith("<-"):
+            terminal.print(marked(terminal, line, last[3:]))
+        elif last and len(line) + len(last) + 2 > terminal.width:
+            terminal.print(line)
+            terminal.print(terminal.dim(f"  {last}"))
+        else:
+            terminal.print(f"{line}  {last}")
+
+
+# --- for programs -------------------------------------------------------------------------
+
+
+def _json(jobs: dict[str, list[Rank]], roster: Roster, origin: str) -> dict[str, Any]:
+    return {
+        "origin": origin,
+        "jobs": [
+            {
+                "job": job,
+                "ranks": selection.format_numbers(
+                    r.number for r in ranks if r.number is not None and r.kind == "rank"
+                ),
+                "count": sum(r.kind == "rank" for r in ranks),
+                "mesh": _extents([r for r in ranks if r.kind == "rank"]),
+            }
+            for job, ranks in jobs.items()
+        ],
+        "ranks": [_rank_json(rank, roster) for ranks in jobs.values() for rank in ranks],
+        "silent_nodes": roster.silent_nodes,
+        "notes": roster.notes,
+    }
+
+
+def _rank_json(rank: Rank, roster: Roster) -> dict[str, Any]:
+    return {
+        "job": rank.job,
+        "rank": rank.number,
+        "kind": rank.kind,
+        "coordinates": dict(rank.coordinates),
+        "role": rank.role,
+        "host": rank.host,
+        "pid": rank.pid,
+        "start": rank.process.start,
+        "state": rank.state,
+        "detail": rank.detail,
+        "where": frame_json(rank.where),
+        "agent": rank.agent,
+        "world": rank.world,
+        "local_rank": rank.local_rank,
+        "seconds": round(roster.ages[rank.process], 1),
+        "python": rank.python,
+        "command": list(rank.command),
+    }

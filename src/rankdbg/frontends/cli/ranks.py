@@ -1,0 +1,100 @@
+"""From options to ranks, and from ranks to text: what most verbs begin and end with."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rankdbg import selection
+from rankdbg.frontends.terminal import Terminal
+from rankdbg.session import Session, check_job
+from rankdbg.types import Frame, Rank, Silence
+from rankdbg.user_code import is_user_code
+
+
+def choose(session: Session, options: argparse.Namespace) -> tuple[list[Rank], list[Rank]]:
+    """The selected ranks, and all ranks of their job."""
+    parsed = selection.parse(options.ranks)
+    if options.everything:
+        roster = session.roster(where=False)
+        jobs = roster.jobs(everything=True)
+        check_job(roster, jobs, options.job)
+        members = [r for job, ranks in jobs.items() if options.job in (None, job) for r in ranks]
+    else:
+        members = session.job(options.job)
+    return selection.pick(parsed, members), members
+
+
+def label(ranks: Iterable[Rank], among: Sequence[Rank], most: int = 30) -> str:
+    """A set of ranks in few characters."""
+    some = list(ranks)
+    text = selection.format_ranks(some, among)
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 8].rpartition(',')[0]},… ({len(some)})"
+
+
+def silent_lines(silent: Sequence[Silence], among: Sequence[Rank]) -> list[tuple[str, str]]:
+    """Silences with the same reason on one line."""
+    reasons: dict[str, list[Rank]] = {}
+    for silence in silent:
+        reasons.setdefault(silence.reason, []).append(silence.rank)
+    return [(label(ranks, among), reason) for reason, ranks in reasons.items()]
+
+
+def print_silent(terminal: Terminal, silent: Sequence[Silence], among: Sequence[Rank]) -> None:
+    for ranks, reason in silent_lines(silent, among):
+        terminal.print(f"silent: {terminal.bold(ranks)}  ({reason})")
+
+
+def silent_json(silent: Sequence[Silence]) -> list[dict[str, Any]]:
+    return [
+        {"rank": s.rank.number, "pid": s.rank.pid, "host": s.rank.host, "reason": s.reason}
+        for s in silent
+    ]
+
+
+def frame_json(frame: Frame | None) -> dict[str, Any] | None:
+    return frame._asdict() if frame else None
+
+
+class Paths:
+    """File names as short as they can be without two files looking the same."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        distinct = sorted(set(files))
+        names: dict[str, list[str]] = {}
+        for file in distinct:
+            names.setdefault(_base(file), []).append(file)
+        self._short = {
+            file: name if len(same) == 1 else _two_parts(file)
+            for name, same in names.items()
+            for file in same
+        }
+
+    def line(self, frame: Frame) -> str:
+        if not frame.file:
+            return ""
+        return f"{self._short.get(frame.file, _base(frame.file))}:{frame.line}"
+
+    def text(self, frame: Frame) -> str:
+        return f"{frame.function} {self.line(frame)}".rstrip()
+
+
+def _base(file: str) -> str:
+    """train.py for user code, torch/distributed/c10d.py for libraries."""
+    for part in ("/site-packages/", "/dist-packages/"):
+        if part in file:
+            return file.rpartition(part)[2]
+    if not is_user_code(file) and "/lib" in file and "/python3" in file:
+        return file.rpartition("/python3")[2].partition("/")[2]
+    return file.rpartition("/")[2]
+
+
+def _two_parts(file: str) -> str:
+    return "/".join(file.split("/")[-2:])
+
+
+def marked(terminal: Terminal, text: str, mark: str) -> str:
+    return f"{text}   {terminal.red(f'<- {mark}')}" if mark else text

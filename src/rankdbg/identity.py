@@ -1,0 +1,187 @@
+"""Who a process says it is: its labels from the environment and the process title.
+
+Pure functions from text to labels. The agent uses them from inside, the node for
+processes that have no agent; so: nothing but built-in types.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    Labels = dict[str, Any]
+
+# Where a rank number can come from. An earlier source is a stronger one: it is nearer
+# to the program. (A launcher that Slurm started has SLURM_PROCID; its workers have RANK.)
+SOURCES = ("init", "torch", "torchrun", "slurm", "openmpi", "pmi", "title", "multiprocessing")
+
+_VARIABLES = {
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
+    "openmpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    "pmi": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+}
+
+_DIMENSIONS = ("PP", "DP", "TP", "EP", "CP")
+
+
+def from_environment(environ: Mapping[str, str]) -> Labels:
+    """rank, world, local_rank, source, role, mesh and job, as far as they are there."""
+    labels: Labels = {}
+    for source, names in _VARIABLES.items():
+        rank, world, local_rank = (_number(environ.get(name)) for name in names)
+        if rank is not None:
+            labels.update(rank=rank, world=world, local_rank=local_rank, source=source)
+            break
+    else:
+        # Lightning and others start the ranks of one node with LOCAL_RANK alone.
+        local_rank = _number(environ.get("LOCAL_RANK"))
+        if local_rank is not None and environ.get("NODE_RANK", "0") == "0":
+            world = _number(environ.get("WORLD_SIZE"))
+            labels.update(rank=local_rank, world=world, local_rank=local_rank, source="torchrun")
+    if environ.get("RANKDBG_ROLE"):
+        labels["role"] = environ["RANKDBG_ROLE"]
+    mesh = parse_plain_mesh(environ.get("RANKDBG_MESH", ""))
+    if mesh:
+        labels["mesh"] = mesh
+    node = _number(environ.get("GROUP_RANK") or environ.get("SLURM_NODEID"))
+    if node is not None:
+        labels["node_rank"] = node
+    job = _job(environ)
+    if job:
+        labels["job"] = job
+    return labels
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdigit() else None
+
+
+def _job(environ: Mapping[str, str]) -> str:
+    if environ.get("RANKDBG_JOB"):
+        return environ["RANKDBG_JOB"]
+    if environ.get("TORCHELASTIC_RUN_ID", "none") != "none":
+        return f"torchrun-{environ['TORCHELASTIC_RUN_ID']}"
+    if environ.get("SLURM_JOB_ID"):
+        return f"slurm-{environ['SLURM_JOB_ID']}"
+    return ""
+
+
+def parse_plain_mesh(text: str) -> dict[str, int]:
+    """`pp=2,dp=2` as a mapping; {} if it is not well formed.
+
+    The command line has checked and explained it already (selection.parse_mesh);
+    inside a rank there is nobody to explain it to.
+    """
+    mesh: dict[str, int] = {}
+    for part in text.split(",") if text else ():
+        name, _, size = (piece.strip() for piece in part.partition("="))
+        extent = _number(size)
+        if not name or not extent or name in mesh:
+            return {}
+        mesh[name] = extent
+    return mesh
+
+
+def from_title(title: str) -> Labels:
+    """Role and coordinates from the titles that inference engines and Ray give themselves.
+
+    sglang::scheduler_TP0_PP1_DP0_EP0    VLLM::Worker_TP0    VLLM::EngineCore
+    ray::TrainerActor.step               ray::IDLE
+    """
+    engine, separator, rest = title.strip().partition("::")
+    if not separator or " " in engine:
+        return {}
+    engine = engine.lower()
+    words = rest.split()
+    name = words[0] if words else ""
+    if engine == "ray":
+        return {"role": name.partition(".")[0].partition("(")[0], "engine": "ray"}
+    if engine not in ("sglang", "vllm"):
+        return {}
+    role, *parts = name.split("_")
+    coordinates: dict[str, int] = {}
+    for part in parts:
+        dimension, number = part.rstrip("0123456789"), part.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+        value = _number(number)
+        if dimension in _DIMENSIONS and value is not None:
+            coordinates[dimension.lower()] = value
+    labels: Labels = {"role": role, "engine": engine}
+    if coordinates:
+        labels["coordinates"] = coordinates
+    return labels
+
+
+# Programs that start ranks and are none, by the module or the script they run.
+_LAUNCHERS = frozenset(
+    "torchrun accelerate deepspeed horovodrun ray mpirun mpiexec "
+    "torch.distributed.run torch.distributed.launch accelerate.commands.launch "
+    "deepspeed.launcher.launch deepspeed.launcher.runner".split()
+)
+_HELPERS = (
+    "from multiprocessing.resource_tracker",
+    "from multiprocessing.forkserver",
+    "from multiprocessing.semaphore_tracker",
+    "/ray/dashboard/",
+    "/ray/autoscaler/",
+    "/ray/_private/log_monitor",
+    "/ray/_private/runtime_env/",
+)
+
+
+def program(command: Sequence[str]) -> tuple[str, str]:
+    """What a Python runs: ("script", path), ("module", name), ("code", text) or ("", "")."""
+    words = iter(command[1:])
+    for word in words:
+        if word.startswith("-") and word != "-" and not word.startswith("--"):
+            if "c" in word[1:] and word[1] not in "WX":
+                return "code", next(words, "")
+            if "m" in word[1:] and word[1] not in "WX":
+                attached = word.partition("m")[2]
+                return "module", attached or next(words, "")
+            if word in ("-W", "-X"):
+                next(words, None)
+        elif not word.startswith("--"):
+            return "script", word
+    return "", ""
+
+
+def script_name(command: Sequence[str]) -> str:
+    """A short name for what is run: `train` for `python -u /src/train.py --lr 1`."""
+    form, name = program(command)
+    if form == "code":
+        return "python"
+    if form == "module":
+        return name.rpartition(".")[2] or "python"
+    base = (name or (command[0] if command else "")).rpartition("/")[2]
+    return base.removesuffix(".py") or "python"
+
+
+def known_kind(command: Sequence[str]) -> str:
+    """`launcher` or `helper` for programs that are known not to be ranks, else ``."""
+    form, name = program(command)
+    whole = " ".join(command)
+    if any(part in whole for part in _HELPERS) or whole.startswith("ray::IDLE"):
+        return "helper"
+    if form == "module" and name in _LAUNCHERS:
+        return "launcher"
+    if form == "script" and name.rpartition("/")[2] in _LAUNCHERS:
+        return "launcher"
+    return ""
+
+
+def flags_without_agent(command: Sequence[str]) -> str:
+    """Why a Python that was started with these flags cannot have an agent, or ``."""
+    for word in command[1:]:
+        if not word.startswith("-") or word in ("-", "-c", "-m") or word.startswith("--"):
+            break
+        if word in ("-W", "-X"):
+            continue
+        if "S" in word:
+            return "python was started with -S: no site module, so nothing can start the agent"
+        if "I" in word or "E" in word:
+            flag = "I" if "I" in word else "E"
+            return f"python was started with -{flag}, and its environment has no rankdbg installed"
+    return ""

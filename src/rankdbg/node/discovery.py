@@ -1,0 +1,213 @@
+"""Cards and /proc -> all processes of jobs on this machine."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat as stat_module
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rankdbg import identity, rendezvous, wire
+from rankdbg.errors import RankdbgError
+from rankdbg.node import processes
+
+LARGEST_CARD = 1 << 20
+
+
+@dataclass
+class Process:
+    """A process that belongs to a job, as it was found."""
+
+    pid: int
+    start: int
+    ppid: int
+    alive: bool
+    labels: dict[str, Any]
+    command: list[str]
+    python: str = ""
+    socket: str = ""  # the path of its agent's socket, `` if it has no agent
+    no_agent_because: str = ""
+    modules: int = 0
+    files: tuple[Path, ...] = ()
+    kind: str = "rank"
+    number: int | None = None
+    where: list[Any] | None = None
+
+    @property
+    def key(self) -> tuple[int, int]:
+        return self.pid, self.start
+
+    @property
+    def job(self) -> str:
+        return str(self.labels.get("job", ""))
+
+
+@dataclass
+class Found:
+    processes: list[Process] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def find_processes() -> Found:
+    """Those with an agent by their cards, those without by /proc."""
+    found = Found()
+    directories = [rendezvous.directory()]
+    known: set[int] = set()
+    _add_carded(directories[0], found, known)
+    for pid, (command, environ) in _python_processes(known, found).items():
+        elsewhere = environ.get("RANKDBG_DIR", "")
+        if elsewhere and os.path.abspath(elsewhere) not in directories:
+            # The job was started with a directory of its own: its agents are there.
+            directories.append(os.path.abspath(elsewhere))
+            _add_carded(directories[-1], found, known)
+        if pid not in known:
+            process = _without_agent(pid, command, environ)
+            if process is not None:
+                found.processes.append(process)
+    return found
+
+
+def _add_carded(directory: str, found: Found, known: set[int]) -> None:
+    try:
+        rendezvous.check(directory)
+        names = sorted(os.listdir(directory))
+    except (OSError, rendezvous.Refused) as refusal:
+        if os.path.exists(directory):
+            found.notes.append(f"agents are not looked for: {refusal}")
+        return
+    unreadable = 0
+    for name in names:
+        if not name.endswith(".json"):
+            continue
+        path = Path(directory, name)
+        card = _read_card(path)
+        if card is None:
+            unreadable += 1
+        elif card["pid_namespace"] == rendezvous.pid_namespace() and card["pid"] not in known:
+            process = _from_card(card, path)
+            found.processes.append(process)
+            if process.alive:
+                known.add(process.pid)
+    if unreadable:
+        found.notes.append(f"{unreadable} files in {directory} are not cards of rankdbg")
+
+
+def _read_card(path: Path) -> dict[str, Any] | None:
+    """None for whatever is no card. The directory is the user's, but not ours alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as file:
+            if not stat_module.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            card = wire.decode(file.read(LARGEST_CARD))
+    except (OSError, RankdbgError):
+        return None
+    wanted = {"pid": int, "start": int, "ppid": int, "labels": dict, "command": list}
+    wanted.update({"pid_namespace": str, "python": str})
+    if all(type(card.get(name)) is kind for name, kind in wanted.items()):
+        return card
+    return None
+
+
+def _from_card(card: dict[str, Any], path: Path) -> Process:
+    socket = path.with_suffix(".sock")
+    return Process(
+        pid=card["pid"],
+        start=card["start"],
+        ppid=card["ppid"],
+        alive=processes.is_alive(card["pid"], card["start"]),
+        labels=card["labels"],
+        command=[str(word) for word in card["command"]],
+        python=card["python"],
+        socket=str(socket),
+        files=(path, socket),
+    )
+
+
+def _python_processes(
+    known: set[int], found: Found
+) -> dict[int, tuple[list[str], dict[str, str]]]:
+    candidates = [
+        pid
+        for pid in processes.all_pids()
+        if pid not in known and pid != os.getpid() and processes.is_python(pid)
+    ]
+    results, stuck = processes.read_all(
+        candidates, lambda pid: (processes.command(pid), processes.environment(pid))
+    )
+    for pid in stuck:
+        stat = processes.read_stat(pid)
+        found.notes.append(
+            f"process {pid} ({stat.name if stat else '?'}) cannot be read: "
+            f"{(stat and processes.explain_state(stat)) or 'its memory map is locked'}"
+        )
+    return results
+
+
+def _without_agent(pid: int, command: list[str], environ: dict[str, str]) -> Process | None:
+    """A Python process without an agent, if its environment or title shows it to be of a job."""
+    stat = processes.read_stat(pid)
+    if stat is None or not command or _is_rankdbg(command):
+        return None
+    under_rankdbg = environ.get("RANKDBG", "0") != "0"
+    labels = {**identity.from_environment(environ), **identity.from_title(" ".join(command))}
+    if "rank" not in labels and "engine" not in labels and not under_rankdbg:
+        return None
+    job = labels.get("engine") or f"{identity.script_name(command)}-{stat.ppid:x}"
+    labels.setdefault("job", job)
+    reason = "not started under rankdbg run"
+    if under_rankdbg:
+        reason = identity.flags_without_agent(command) or "its agent did not start"
+    return Process(
+        pid=pid,
+        start=stat.start,
+        ppid=stat.ppid,
+        alive=True,
+        labels=labels,
+        command=command,
+        no_agent_because=reason,
+    )
+
+
+def _is_rankdbg(command: list[str]) -> bool:
+    words = [word.rpartition("/")[2] for word in command[:4]]
+    return "rankdbg" in words or any("rankdbg.node" in word for word in words)
+
+
+def remove_stale(found: list[Process]) -> None:
+    """Remove the files of dead processes, but for dead ranks of a job that still lives:
+    that they are gone is what its user wants to see."""
+    living = {process.job for process in found if process.alive and process.kind == "rank"}
+    for process in found:
+        if not process.alive and (process.kind != "rank" or process.job not in living):
+            for path in process.files:
+                path.unlink(missing_ok=True)
+
+
+def other_users() -> list[str]:
+    """Users other than this one whose agents have a directory here, and who run Python."""
+    owners = {
+        path.stat().st_uid
+        for path in Path("/tmp").glob("rankdbg-*")
+        if path.name == f"rankdbg-{path.stat().st_uid}"
+    } - {os.geteuid()}
+    if not owners:
+        return []
+    running = {_owner(pid) for pid in processes.all_pids()}
+    return sorted(_user_name(owner) for owner in owners & running)
+
+
+def _owner(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return -1
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"

@@ -1,0 +1,119 @@
+"""Python stacks with py-spy: reads the memory of the process, does not stop it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rankdbg.node import processes
+from rankdbg.node.probes import ProbeFailed
+from rankdbg.user_code import is_user_code
+
+
+@cache
+def executable() -> str | None:
+    """py-spy of rankdbg's own environment, else the one on PATH."""
+    beside = Path(sys.executable).parent / "py-spy"
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+def available(pid: int) -> str | None:
+    if executable() is None:
+        return "py-spy is not installed (pip install py-spy)"
+    stat = processes.read_stat(pid)
+    if stat is None:
+        return f"process {pid} is gone"
+    if stat.state in "ZX":
+        return processes.explain_state(stat)
+    return None
+
+
+def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> Any:
+    """The threads of a process in the same form in which its agent gives them."""
+    # --nonblocking: never attaches, so a process in state D cannot hang it, and one
+    # that it is killed over is not left stopped.
+    words = [str(executable()), "dump", "--json", "--nonblocking", "--pid", str(pid)]
+    if with_locals:
+        words.append("--locals")
+    for attempt in (1, 2, 3):
+        status, output, complaint = _run(words, seconds)
+        if status == 0:
+            try:
+                return {"threads": _threads(json.loads(output), pid, all_threads, with_locals)}
+            except (ValueError, KeyError, TypeError, IndexError):
+                raise ProbeFailed("py-spy answered what cannot be read") from None
+        # It reads a process that goes on running, and now and then catches it in between.
+        if attempt == 3 or not processes.read_stat(pid):
+            break
+    raise ProbeFailed(_reason(complaint, pid))
+
+
+def _run(words: list[str], seconds: float) -> tuple[int, str, str]:
+    environment = {**os.environ, "RUST_BACKTRACE": "0"}
+    child = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=environment,
+    )
+    try:
+        output, complaint = child.communicate(timeout=max(0.1, seconds))
+        return child.returncode, output, complaint
+    except subprocess.TimeoutExpired:
+        child.kill()
+        try:
+            child.communicate(timeout=0.5)
+        except subprocess.TimeoutExpired:
+            pass  # it hangs in the kernel with its target; both will end together
+        raise ProbeFailed(f"py-spy did not end within {seconds:.1f} s") from None
+
+
+def _reason(complaint: str, pid: int) -> str:
+    if processes.read_stat(pid) is None:
+        return f"process {pid} is gone"
+    if "ermission denied" in complaint or "Operation not permitted" in complaint:
+        why, hint = processes.why_no_ptrace(pid)
+        return f"ptrace is not permitted: {why}" + (f"; {hint}" if hint else "")
+    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
+    cause = lines[-1] if lines else "no reason given"
+    return f"py-spy cannot read process {pid}: {cause.removeprefix('Error: ')}"
+
+
+def _threads(
+    dumped: list[dict[str, Any]], pid: int, all_threads: bool, with_locals: bool
+) -> list[dict[str, Any]]:
+    found = []
+    for thread in dumped:
+        main = thread["thread_name"] == "MainThread" or thread.get("os_thread_id") == pid
+        frames = [[f["name"], f["filename"], f["line"]] for f in thread["frames"]]
+        if not frames or not (all_threads or main) or _is_agent(frames):
+            continue
+        shown: dict[str, Any] = {
+            "name": thread["thread_name"] or ("MainThread" if main else "thread"),
+            "main": main,
+            "frames": frames,
+        }
+        if with_locals:
+            shown["locals"] = [_locals(frame) for frame in thread["frames"]]
+        found.append(shown)
+    found.sort(key=lambda thread: (not thread["main"], thread["name"]))
+    return found
+
+
+def _is_agent(frames: list[list[Any]]) -> bool:
+    return "/rankdbg/agent/" in frames[-1][1]
+
+
+def _locals(frame: dict[str, Any]) -> dict[str, str]:
+    if not is_user_code(frame["filename"]):
+        return {}
+    return {entry["name"]: str(entry["repr"]) for entry in frame["locals"] or ()}

@@ -1,0 +1,183 @@
+"""What /proc tells about processes.
+
+A process that hangs in the kernel may hold its memory map's lock, and then reading its
+cmdline, environ or maps hangs as well (measured). `stat`, `status` and `wchan` never do:
+they come first, and the rest is read with a deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+
+class Stat(NamedTuple):
+    pid: int
+    name: str
+    state: str
+    ppid: int
+    start: int
+
+
+def read_stat(pid: int) -> Stat | None:
+    """None if there is no such process."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return None
+    before, _, after = text.rpartition(")")
+    fields = after.split()
+    return Stat(pid, before.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))
+
+
+def is_alive(pid: int, start: int) -> bool:
+    stat = read_stat(pid)
+    return stat is not None and stat.start == start
+
+
+def age(start: int) -> float:
+    """For how many seconds a process has been there that started at this tick."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - start / os.sysconf("SC_CLK_TCK")
+
+
+def all_pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def is_python(pid: int) -> bool:
+    try:
+        program = Path(os.readlink(f"/proc/{pid}/exe")).name
+    except OSError:  # gone, a kernel thread, or another user's
+        return False
+    return program.startswith(("python", "pypy"))
+
+
+def command(pid: int) -> list[str]:
+    raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    # A title set by the process (setproctitle) is padded with blanks or zeros.
+    words = [word.decode(errors="replace") for word in raw.rstrip(b"\0 ").split(b"\0")]
+    return [word for word in words if word] if "::" in words[0] else words
+
+
+def environment(pid: int) -> dict[str, str]:
+    entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def read_all(
+    keys: Iterable[K], read: Callable[[K], T], patience: float = 0.5
+) -> tuple[dict[K, T], list[K]]:
+    """read(key) for every key, and the keys on which it hung for longer than `patience`.
+
+    A thread that hangs in the kernel cannot be stopped; it is left alone, and another
+    takes up the rest. Keys for which read() raises OSError are left out.
+    """
+    waiting = iter(list(keys))
+    results: dict[K, T] = {}
+    stuck: list[K] = []
+    while True:
+        finished: queue.SimpleQueue[tuple[K, T | None] | None] = queue.SimpleQueue()
+        begun: list[K] = []
+        threading.Thread(target=_read_each, args=(waiting, read, begun, finished), daemon=True).start()
+        try:
+            while (item := finished.get(timeout=patience)) is not None:
+                if item[1] is not None:
+                    results[item[0]] = item[1]
+            return results, stuck
+        except queue.Empty:
+            stuck.append(begun[-1])
+
+
+def _read_each(
+    waiting: Iterable[K],
+    read: Callable[[K], T],
+    begun: list[K],
+    finished: queue.SimpleQueue[tuple[K, T | None] | None],
+) -> None:
+    for key in waiting:
+        begun.append(key)
+        try:
+            finished.put((key, read(key)))
+        except OSError:
+            finished.put((key, None))
+    finished.put(None)
+
+
+def explain_state(stat: Stat) -> str:
+    """Why a process in this state does nothing, in words; `` for the ordinary states."""
+    match stat.state:
+        case "Z" | "X":
+            return f"it has ended, and its parent {stat.ppid} has not collected it (zombie)"
+        case "T":
+            return f"stopped by a signal; kill -CONT {stat.pid} lets it go on"
+        case "t":
+            return f"stopped by a debugger: {_tracer(stat.pid)}"
+        case "D":
+            return f"process is in state D{_waiting_in(stat.pid)}"
+    return ""
+
+
+def _waiting_in(pid: int) -> str:
+    try:
+        name = Path(f"/proc/{pid}/wchan").read_text()
+    except OSError:
+        return ""
+    return f": {name}" if name not in ("", "0") else ""
+
+
+def _tracer(pid: int) -> str:
+    tracer = _status_field(pid, "TracerPid")
+    if not tracer or tracer == "0":
+        return "an unknown one"
+    stat = read_stat(int(tracer))
+    return f"process {tracer}" + (f" ({stat.name})" if stat else "")
+
+
+def _status_field(pid: int | str, name: str) -> str:
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+            if line.startswith(f"{name}:"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return ""
+
+
+def why_no_ptrace(pid: int) -> tuple[str, str]:
+    """Why this user may not look into that process, and what to change."""
+    try:
+        owner = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return f"process {pid} is gone", ""
+    if os.geteuid() not in (0, owner):
+        return f"process {pid} belongs to uid {owner}", "run rankdbg as that user, or as root"
+    scope = _yama_scope()
+    if scope == 1:
+        return (
+            "kernel.yama.ptrace_scope is 1: only a parent may look into a process",
+            "start the job with rankdbg run, or: sysctl kernel.yama.ptrace_scope=0",
+        )
+    if scope in (2, 3):
+        return (
+            f"kernel.yama.ptrace_scope is {scope}",
+            "run rankdbg as root" if scope == 2 else "the machine must be restarted to change it",
+        )
+    capabilities = int(_status_field("self", "CapBnd") or "0", 16)
+    if not capabilities >> 19 & 1:
+        return "the container lacks SYS_PTRACE", "add it to the pod's securityContext"
+    return "ptrace is not permitted here", "look at the container's seccomp profile"
+
+
+def _yama_scope() -> int:
+    try:
+        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,479 @@
+"""Which ranks are meant: `ranks(pp=2, tp=0:4)` -> ranks, and ranks -> `0-6,8-1023`.
+
+    selection  "ranks(" body ")", or only the body
+    body       "all" | "*" | number {"," number} | term {"," term}
+    term       key "=" value | key "=" "(" value {"," value} ")"
+    value      for role, host, state and job a glob (policy*, "my role"), else a number
+    number     3 | 0-6 (with its end) | 1:10:2 (a Python slice, without its end)
+
+A rank is picked if it fits every term, and it fits a term with any of its values.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from itertools import product
+from math import prod
+from operator import attrgetter
+from typing import NamedTuple, TypeVar
+
+from rankdbg.errors import MeshError, SelectionError
+from rankdbg.types import ProcessKey, Rank
+
+_T = TypeVar("_T")
+_Label = int | str | None
+_KEYS: Mapping[str, Callable[[Rank], _Label]] = {
+    "rank": attrgetter("number"),
+    "pid": attrgetter("process.pid"),
+    "role": attrgetter("role"),
+    "host": attrgetter("process.host"),
+    "state": attrgetter("state"),
+    "job": attrgetter("job"),
+}
+_TEXT_KEYS = ("role", "host", "state", "job")
+_ALL = ("all", "*")
+_WORDS = ("word", "quoted")
+
+_TOKEN = re.compile(r"""[(),=]|"[^"]*"|'[^']*'|["']|[^(),="']+""")
+_DASH = re.compile(r"([0-9]+)(?:\s*-\s*([0-9]+))?")
+_SLICE = re.compile(r"(?:([0-9]+)\s*)?:\s*(?:([0-9]+)\s*)?(?::\s*([0-9]+)?)?")
+_NEGATIVE = re.compile(r"(?:^|[-:])\s*(-\s*[0-9]+)")
+_MESH_PART = re.compile(r"\s*([^\W\d][\w.-]*)\s*=\s*(-?[0-9]+)\s*$")
+
+# Python refuses to read integers of some thousand digits; nobody has so many ranks.
+_MOST_DIGITS = 99
+_NO_END = 10**_MOST_DIGITS
+_MOST_RANKS = 10_000_000
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number, range or glob, and where it stands in the text."""
+
+    wanted: range | str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Term:
+    """A key and the values it may have. Plain numbers are a term with the key `rank`."""
+
+    key: str
+    values: tuple[Value, ...]
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A selection that is well formed. Without terms it means all ranks."""
+
+    text: str
+    terms: tuple[Term, ...]
+
+
+def parse(text: str) -> Selection:
+    """Read a selection. Whether what it names exists is for `pick` to say."""
+    # A tab or a line break would put the caret of an error under the wrong place.
+    return _Parser(re.sub(r"\s", " ", text)).selection()
+
+
+def pick(selection: Selection, ranks: Sequence[Rank]) -> list[Rank]:
+    """The ranks that are meant, by number, then host and pid. Never an empty list."""
+    text = selection.text
+    if not ranks:
+        raise SelectionError("there are no ranks to select from", text, 0, len(text))
+    # What does not exist at all is a better message than what does not go together.
+    wanted = [_existing(term, text, ranks) for term in selection.terms]
+    picked = list(ranks)
+    for term, labels in zip(selection.terms, wanted, strict=True):
+        label_of = _label_of(term.key)
+        before, picked = picked, [rank for rank in picked if label_of(rank) in labels]
+        if not picked:
+            raise _no_such_combination(term, text, before)
+    return sorted(picked, key=lambda rank: (rank.number is None, rank.number or 0, rank.process))
+
+
+def format_numbers(numbers: Iterable[int]) -> str:
+    """`0-6,8-1023`: what `parse` reads back as the same numbers."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+
+
+def format_ranks(ranks: Iterable[Rank], among: Sequence[Rank] = ()) -> str:
+    """The shortest text that picks exactly these ranks out of the roster `among`.
+
+    Where no single selection can (other pids on other hosts), several are joined with
+    "and": good to read, and refused when pasted back rather than taken for something else.
+    """
+    chosen = list(ranks)
+    processes = {rank.process for rank in chosen}
+    numbers = {rank.number for rank in chosen}
+    if None not in numbers and not any(
+        rank.number in numbers and rank.process not in processes for rank in among
+    ):
+        return format_numbers(number for number in numbers if number is not None)
+    roster = among or chosen
+    for text in ("all", _by_role(chosen), _by_pid(chosen), _by_pid(chosen, with_host=True)):
+        if text and _processes(text, roster) == processes:
+            return text
+    hosts = dict.fromkeys(rank.host for rank in chosen)
+    return " and ".join(
+        _by_pid([rank for rank in chosen if rank.host == host], with_host=True) for host in hosts
+    )
+
+
+def parse_mesh(text: str) -> dict[str, int]:
+    """`pp=2,dp=2,tp=2` -> the size of each dimension, slowest first."""
+    mesh: dict[str, int] = {}
+    for part in re.finditer(r"(?:^|(?<=,))[^,]*", text):
+        match = _MESH_PART.match(text, *part.span())
+        if not match:
+            what = f"{_short(part[0].strip()) or 'nothing'} is not a dimension and its size"
+            raise MeshError(what, text, *part.span(), hint="a mesh looks like pp=2,dp=2,tp=2")
+        name, size = match.groups()
+        if name in _KEYS:
+            raise MeshError(f"{name} is a word of selections already", text, *match.span(1))
+        if name in mesh:
+            raise MeshError(f"{_short(name)} is named twice", text, *match.span(1))
+        if len(size) > _MOST_DIGITS or int(size) < 1:
+            raise MeshError(f"{_short(name)} cannot have this size", text, *match.span(2))
+        mesh[name] = int(size)
+    _check_size(mesh, text)
+    return mesh
+
+
+def coordinates(number: int, mesh: Mapping[str, int]) -> dict[str, int]:
+    """Where a rank stands in a row-major mesh (the last dimension counts fastest)."""
+    found: dict[str, int] = {}
+    for name in reversed(list(mesh)):
+        number, found[name] = divmod(number, mesh[name])
+    # What is left over lies outside; a negative number leaves -1.
+    return {name: found[name] for name in mesh} if number == 0 else {}
+
+
+def mesh_roster(mesh: Mapping[str, int]) -> list[Rank]:
+    """The ranks of a job that does not run, to try a selection on."""
+    _check_size(mesh, ",".join(f"{name}={size}" for name, size in mesh.items()))
+    points = product(*(range(size) for size in mesh.values()))
+    world = prod(mesh.values())
+    return [
+        Rank(
+            ProcessKey("", number, 0),
+            job="",
+            number=number,
+            world=world,
+            coordinates=dict(zip(mesh, point, strict=True)),
+        )
+        for number, point in enumerate(points)
+    ]
+
+
+# Reading
+
+
+class _Token(NamedTuple):
+    kind: str  # one of ( ) , = or "word", "quoted", "end"
+    text: str
+    start: int
+    end: int
+
+    @property
+    def span(self) -> tuple[int, int]:
+        return self.start, self.end
+
+    def span_of(self, match: re.Match[str], group: int) -> tuple[int, int]:
+        return self.start + match.start(group), self.start + match.end(group)
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        piece, start, end = match.group(), match.start(), match.end()
+        if piece in ("'", '"'):
+            raise SelectionError("this quote is not closed", text, start, end)
+        if piece[0] in "'\"":
+            tokens.append(_Token("quoted", piece[1:-1], start, end))
+        elif piece in "(),=":
+            tokens.append(_Token(piece, piece, start, end))
+        elif word := piece.strip():
+            start += piece.index(word)
+            tokens.append(_Token("word", word, start, start + len(word)))
+    tokens.append(_Token("end", "", len(text), len(text)))
+    return tokens
+
+
+class _Parser:
+    """Recursive descent of which nothing recurs: parentheses are at most two deep."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = _tokens(text)
+        self.at = 0
+
+    def peek(self) -> _Token:
+        return self.tokens[self.at]
+
+    def take(self) -> _Token:
+        token = self.tokens[self.at]
+        self.at += token.kind != "end"
+        return token
+
+    def fault(self, what: str, start: int, end: int, hint: str = "") -> SelectionError:
+        return SelectionError(what, self.text, start, end, hint=hint)
+
+    def selection(self) -> Selection:
+        opening = None
+        if self.peek().text == "ranks" and self.tokens[1].kind == "(":
+            opening = self.tokens[1]
+            self.at = 2
+        terms = self.terms(self.several(self.item, opening))
+        if self.peek().kind != "end":
+            raise self.fault("the selection has ended before this", *self.peek().span)
+        return Selection(self.text, terms)
+
+    def several(self, item: Callable[[], _T], opening: _Token | None) -> list[_T]:
+        """Items between commas, up to what closes `opening`, or else to the end."""
+        closing = ")" if opening else "end"
+        items: list[_T] = []
+        while True:
+            token = self.peek()
+            if token.kind == closing and items:
+                raise self.fault("a comma with nothing after it", *self.tokens[self.at - 1].span)
+            if token.kind == closing:
+                start = opening.start if opening else 0
+                raise self.fault("nothing is selected", start, token.end, "for every rank: all")
+            if token.kind == ",":
+                raise self.fault("a comma with nothing before it", *token.span)
+            if token.kind not in _WORDS:
+                raise self.unexpected(token, opening)
+            items.append(item())
+            token = self.take()
+            if token.kind == closing:
+                return items
+            if token.kind != ",":
+                raise self.unexpected(token, opening)
+
+    def unexpected(self, token: _Token, opening: _Token | None) -> SelectionError:
+        if token.kind == "end" and opening:
+            return self.fault("this parenthesis is not closed", *opening.span)
+        hint = "terms are separated by commas, as in ranks(pp=2, dp=(1,3))"
+        return self.fault(f"{_short(token.text)} does not belong here", *token.span, hint)
+
+    def item(self) -> Term | _Token:
+        """key=values, or a word without a key: `terms` knows what stands beside it."""
+        name = self.take()
+        if self.peek().kind != "=":
+            return name
+        key = name.text
+        if name.kind == "quoted" or key[0].isdigit() or " " in key:
+            hint = "terms look like tp=0 and are separated by commas"
+            raise self.fault(f"{_short(key)} is not a name", *name.span, hint)
+        equals = self.take()
+        if self.peek().kind == "(":
+            values = self.several(lambda: self.value(key), self.take())
+        elif self.peek().kind in _WORDS:
+            values = [self.value(key)]
+        else:
+            raise self.fault(f"{_short(key)}= has no value", name.start, equals.end)
+        return Term(key, tuple(values), name.start, self.tokens[self.at - 1].end)
+
+    def value(self, key: str) -> Value:
+        token = self.take()
+        return Value(token.text, *token.span) if key in _TEXT_KEYS else self.number(token)
+
+    def number(self, token: _Token) -> Value:
+        match = _DASH.fullmatch(token.text) or _SLICE.fullmatch(token.text)
+        if token.kind == "quoted" or not match:
+            raise self.no_number(token)
+        for group in range(1, len(match.groups()) + 1):
+            if len(match[group] or "") > _MOST_DIGITS:
+                raise self.fault("this number is too long", *token.span_of(match, group))
+        if match.re is _DASH:
+            wanted = range(int(match[1]), int(match[2] or match[1]) + 1)
+        elif match[3] and int(match[3]) == 0:
+            raise self.fault("a step of 0 goes nowhere", *token.span_of(match, 3))
+        else:
+            wanted = range(int(match[1] or 0), int(match[2] or _NO_END), int(match[3] or 1))
+        if not wanted:
+            hint = "ranges count upwards; a:b ends before b, a-b ends with b"
+            raise self.fault(f"the range {_short(token.text)} is empty", *token.span, hint)
+        return Value(wanted, *token.span)
+
+    def no_number(self, token: _Token) -> SelectionError:
+        negative = _NEGATIVE.search(token.text)
+        if negative and token.kind == "word":
+            return self.fault("no number here is negative", *token.span_of(negative, 1))
+        hint = f"numbers look like 3, 0-6 or 1:10:2; only {', '.join(_TEXT_KEYS)} take text"
+        return self.fault(f"{_short(token.text)} is not a number or a range", *token.span, hint)
+
+    def terms(self, items: Sequence[Term | _Token]) -> tuple[Term, ...]:
+        words = [item for item in items if isinstance(item, _Token)]
+        named = [item for item in items if isinstance(item, Term)]
+        for word in words:
+            if word.text in _ALL and len(items) > 1:
+                raise self.fault(f"{word.text} stands alone", *word.span)
+        if words and named:
+            raise self.no_key(words[0], named[max(items.index(words[0]), 1) - 1].key)
+        if words and words[0].text not in _ALL:
+            values = tuple(self.number(word) for word in words)
+            named = [Term("rank", values, words[0].start, words[-1].end)]
+        seen: set[str] = set()
+        for term in named:
+            if term.key in seen:
+                what, hint = f"{_short(term.key)} is named twice", "for several values: tp=(1,3)"
+                raise self.fault(what, term.start, term.start + len(term.key), hint)
+            seen.add(term.key)
+        return tuple(named)
+
+    def no_key(self, word: _Token, key: str) -> SelectionError:
+        text, key = _short(word.text), _short(key)
+        hint = f"write rank={text} for a rank, or {key}=(…,{text}) for one more {key}"
+        return self.fault(f"{text} needs a name beside {key}=", *word.span, hint)
+
+
+# Picking
+
+
+def _label_of(key: str) -> Callable[[Rank], _Label]:
+    return _KEYS.get(key) or (lambda rank: rank.coordinates.get(key))
+
+
+def _existing(term: Term, text: str, ranks: Sequence[Rank]) -> set[_Label]:
+    """The labels that the term names, of those that ranks have. Each value has some."""
+    labels = set(map(_label_of(term.key), ranks))
+    if term.key in _TEXT_KEYS:
+        names = {label for label in labels if isinstance(label, str)}
+        return {*_matching_names(term, text, names)}
+    numbers = sorted(label for label in labels if isinstance(label, int))
+    if not numbers and term.key not in _KEYS:
+        raise _no_such_dimension(term, text, ranks)
+    return {*_matching_numbers(term, text, numbers)}
+
+
+def _matching_names(term: Term, text: str, names: set[str]) -> set[str]:
+    found: set[str] = set()
+    for value in term.values:
+        glob = str(value.wanted)
+        if not any(mark in glob for mark in "*?["):
+            hits = {glob} & names  # ten thousand host names are not ten thousand globs
+        else:
+            fits = re.compile(translate(glob)).match
+            hits = {name for name in names if fits(name)}
+        if not hits:
+            raise _no_such_value(term, value, text, _some(sorted(names - {""})))
+        found |= hits
+    return found
+
+
+def _matching_numbers(term: Term, text: str, numbers: Sequence[int]) -> set[int]:
+    """`numbers` is sorted. Each is looked at once, however many ranges overlap."""
+    found: set[int] = set()
+    done: dict[tuple[int, int], int] = {}  # how far the ranges of one step and phase came
+    ranges = [(value.wanted, value) for value in term.values if isinstance(value.wanted, range)]
+    for wanted, value in sorted(ranges, key=lambda pair: pair[0].start):
+        low, high = bisect_left(numbers, wanted.start), bisect_left(numbers, wanted.stop)
+        track = wanted.step, wanted.start % wanted.step
+        fresh = numbers[max(low, done.get(track, 0)) : high]
+        done[track] = max(high, done.get(track, 0))
+        found.update(fresh if wanted.step == 1 else [n for n in fresh if n in wanted])
+        if not any(numbers[i] in wanted for i in range(low, high)):
+            raise _no_such_value(term, value, text, _short(format_numbers(numbers)))
+    return found
+
+
+# What is not there
+
+
+def _no_such_dimension(term: Term, text: str, ranks: Sequence[Rank]) -> SelectionError:
+    from difflib import get_close_matches  # only an error needs it
+
+    extents: dict[str, set[int]] = {}
+    for rank in ranks:
+        for name, number in rank.coordinates.items():
+            extents.setdefault(name, set()).add(number)
+    has = ", ".join(f"{name} ({_short(format_numbers(extents[name]))})" for name in extents)
+    why = f"this job has: {has}" if has else "this job has no dimensions"
+    names = {name.lower(): name for name in [*_KEYS, *extents]}
+    near = get_close_matches(term.key.lower(), names, n=1, cutoff=0.5)
+    hint = f"did you mean {names[near[0]]}?" if near else f"there are always {', '.join(_KEYS)}"
+    what, end = f"no dimension {_short(term.key)}", term.start + len(term.key)
+    return SelectionError(what, text, term.start, end, why, hint=hint)
+
+
+def _no_such_value(term: Term, value: Value, text: str, existing: str) -> SelectionError:
+    what = f"no {_short(term.key)} {_short(text[value.start : value.end])}"
+    colon = ":" if term.key in _TEXT_KEYS else ""
+    why = f"this job has{colon} {existing}" if existing else f"no process here has a {term.key}"
+    return SelectionError(what, text, value.start, value.end, why)
+
+
+def _no_such_combination(term: Term, text: str, before: Sequence[Rank]) -> SelectionError:
+    what = f"nothing has {_short(text[term.start : term.end])} and all that is before it"
+    why = f"what is before it picks {_short(format_ranks(before, before))}"
+    return SelectionError(what, text, term.start, term.end, why)
+
+
+def _check_size(mesh: Mapping[str, int], text: str) -> None:
+    if prod(mesh.values()) > _MOST_RANKS:
+        what = f"a mesh of more than {_MOST_RANKS:,} ranks"
+        raise MeshError(what, text, 0, len(text))
+
+
+# Writing
+
+
+def _by_role(ranks: Sequence[Rank]) -> str:
+    numbers = [rank.number for rank in ranks if rank.number is not None]
+    if len(numbers) < len(ranks):
+        return ""
+    roles = sorted({rank.role for rank in ranks})
+    return f"role={_listed(map(_glob, roles))},rank={_numbers(numbers)}"
+
+
+def _by_pid(ranks: Sequence[Rank], with_host: bool = False) -> str:
+    pids = f"pid={_numbers(rank.pid for rank in ranks)}"
+    hosts = sorted({rank.host for rank in ranks})
+    return f"host={_listed(map(_glob, hosts))},{pids}" if with_host else pids
+
+
+def _processes(text: str, roster: Sequence[Rank]) -> set[ProcessKey]:
+    try:
+        return {rank.process for rank in pick(parse(text), roster)}
+    except SelectionError:
+        return set()
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return _listed(format_numbers(numbers).split(","))
+
+
+def _listed(values: Iterable[str]) -> str:
+    values = list(values)
+    return values[0] if len(values) == 1 else f"({','.join(values)})"
+
+
+def _glob(name: str) -> str:
+    """A glob for this very name, in quotes where it needs them."""
+    glob = re.sub(r"[*?[]", r"[\g<0>]", name).replace('"', "?")
+    plain = glob and glob == glob.strip() and not re.search("[(),=']", glob)
+    return glob if plain else f'"{glob}"'
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return _short(", ".join(names[:most]), 200) + more
+
+
+def _short(text: str, most: int = 72) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

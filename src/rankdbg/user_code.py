@@ -1,0 +1,28 @@
+"""Which frames are the user's own code, and which are a library's.
+
+By the file's path alone, so that a stack means the same whether the agent gave it,
+py-spy read it from outside, or a snapshot holds it. The agent imports this module.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LIBRARY_PARTS = (
+    "/site-packages/",
+    "/dist-packages/",
+    "/lib/python3",
+    "/lib64/python3",
+    "/rankdbg/agent/",
+)
+
+
+def is_user_code(file: str) -> bool:
+    return not file.startswith("<frozen") and not any(part in file for part in _LIBRARY_PARTS)
+
+
+def innermost_user_frame(files: Iterable[str]) -> int:
+    """The place in a stack (innermost first) of the first frame of user code, else 0."""
+    return next((index for index, file in enumerate(files) if is_user_code(file)), 0)

@@ -1,0 +1,123 @@
+"""The messages between agent, node and session: this module is the whole protocol.
+
+A message is one line of JSON. The first line of each side is its hello; an asker
+may send its hello and its first question together. Questions carry an id, and
+their answer carries the same one, so that many can be under way:
+
+    -> {"hello": "rankdbg", "protocol": [1, 0], "version": "0.1.0"}
+    -> {"id": 1, "ask": "stacks", "threads": "main"}
+    <- {"hello": "rankdbg", "protocol": [1, 0], "version": "0.1.0"}
+    <- {"id": 1, "answer": {...}}                      or
+    <- {"id": 1, "error": {"what": "...", "hint": "..."}}
+
+The agent imports this module inside other people's programs. So it uses the C
+half of the json package directly: importing `json` itself would put half a dozen
+modules into a program that may have its own by those names, and cost 5 ms.
+"""
+
+from __future__ import annotations
+
+from _json import encode_basestring_ascii, make_encoder, make_scanner  # type: ignore[import-not-found]
+
+from rankdbg import __version__
+from rankdbg.errors import VersionError, WireError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    Message = dict[str, Any]
+
+PROTOCOL = (1, 0)
+
+# Larger than any honest answer (the stacks of 1,000 threads are 4 MB), and small
+# enough that a peer that never ends its line cannot fill the memory.
+LIMIT = 64 * 2**20
+
+_CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class _ScannerSettings:
+    strict = False
+    object_hook = None
+    object_pairs_hook = None
+    parse_float = float
+    parse_int = int
+    parse_constant = _CONSTANTS.__getitem__
+    memo: dict[str, str] = {}  # noqa: RUF012 - the scanner clears it itself
+
+
+_encode = make_encoder(None, repr, encode_basestring_ascii, None, ":", ",", False, False, True)
+_scan = make_scanner(_ScannerSettings)
+
+
+def encode(message: Message) -> bytes:
+    return "".join(_encode(message, 0)).encode("ascii") + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """The message in a line. Anything else raises WireError, never something else."""
+    try:
+        text = line.decode("utf-8").strip()
+        message, end = _scan(text, 0)
+    except (StopIteration, ValueError, RecursionError, ImportError, AttributeError):
+        message, end = None, 0
+    if type(message) is not dict or end != len(text):
+        raise WireError(f"not a message: {line[:60]!r}")
+    return message
+
+
+class Lines:
+    """Bytes in any portions -> whole lines. A line over the limit raises WireError."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        # Parts are joined only when their line ends: adding to one growing buffer
+        # would copy a large message once for each portion.
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._add(end)
+            line = b"".join(self._parts)
+            self._parts.clear()
+            self._size = 0
+            yield line
+        if rest:
+            self._add(rest)
+
+    def _add(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._limit:
+            raise WireError(f"a message of over {self._limit} bytes")
+        self._parts.append(part)
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes of a line that has not ended yet are here."""
+        return self._size
+
+
+def hello() -> Message:
+    return {"hello": "rankdbg", "protocol": list(PROTOCOL), "version": __version__}
+
+
+def check_hello(message: Message, peer: str) -> None:
+    """Neighbouring minor versions understand each other, others are refused."""
+    if message.get("hello") != "rankdbg":
+        raise WireError(f"{peer} does not speak rankdbg's protocol")
+    protocol = message.get("protocol")
+    if not (isinstance(protocol, list) and [type(part) for part in protocol] == [int, int]):
+        raise WireError(f"{peer} names no protocol version")
+    major, minor = protocol
+    if major == PROTOCOL[0] and abs(minor - PROTOCOL[1]) <= 1:
+        return
+    theirs, ours = str(message.get("version")), __version__
+    older = peer if (major, minor) < PROTOCOL else "this side"
+    raise VersionError(
+        f"{peer} runs rankdbg {theirs}, this side {ours}: they do not understand each other",
+        hint=f"update {older}",
+    )
