@@ -1,123 +1,105 @@
 """Merging and grouping the stacks of 100,000 ranks, 40 frames each.
 
 The peer is a plain dictionary trie: a dict and a set of ranks for every frame, as such trees
-are usually written. Every case runs in a process of its own, so that its peak memory is its own.
-No two stacks share an object except strings, as when each came in its own message; peak memory
-includes them.
+are usually written. Every case runs in a process of its own, so that its peak memory is its
+own. The stacks share strings but no frames, as if each was decoded from its own message, and
+count in the peak.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 from rankdbg.grouping import group_stacks, merge_stacks
 from rankdbg.types import Frame
 
 BUDGET = "budget: merge + group under 3 s, peak under 1024 MB"
-NAMES = [(f"function_{i}", f"/opt/site-packages/package/module_{i}.py") for i in range(64)]
+RANKS, FRAMES = 100_000, 40
 
-Frames = tuple[Frame, ...]
-Stacks = list[tuple[int, Frames]]
+Stacks = list[tuple[int, tuple[Frame, ...]]]
 
-
-def line_of_12(rank: int, depth: int, frames: int) -> int:
-    """Twelve stacks that part half way."""
-    return rank % 12 if depth >= frames // 2 else 0
-
-
-def line_of_innermost(rank: int, depth: int, frames: int) -> int:
-    """All equal but the line of the innermost frame."""
-    return rank if depth == frames - 1 else depth
-
-
-def line_of_outermost(rank: int, depth: int, frames: int) -> int:
-    """No frame in common from the outermost on."""
-    return rank * frames + depth
-
-
-def line_of_binary(rank: int, depth: int, frames: int) -> int:
-    """Every second frame is one of two lines: a bit of the rank's number."""
-    return rank >> (depth // 2) & 1 if depth % 2 else depth
-
-
-CASES: dict[str, Callable[[int, int, int], int]] = {
-    "12 distinct": line_of_12,
-    "distinct innermost": line_of_innermost,
-    "distinct outermost": line_of_outermost,
-    "distinct binary": line_of_binary,
+# The line of a rank's frame at a depth; the outermost is at depth 0.
+CASES: dict[str, Callable[[int, int], int]] = {
+    # parting half way
+    "12 distinct": lambda rank, depth: rank % 12 if depth >= FRAMES // 2 else 0,
+    # all distinct: only in the innermost line
+    "innermost": lambda rank, depth: rank if depth == FRAMES - 1 else 0,
+    # all distinct: from the outermost frame on, and no frame occurs twice
+    "outermost": lambda rank, depth: rank * FRAMES + depth,
+    # all distinct: every second frame is one of two lines, a bit of the rank's number
+    "binary": lambda rank, depth: rank >> (depth // 2) & 1 if depth % 2 else 0,
 }
 
 
-def make_stacks(case: str, ranks: int, frames: int) -> Stacks:
+def make_stacks(case: str) -> Stacks:
     line = CASES[case]
-    depths = range(frames - 1, -1, -1)  # innermost first
+    names = [(f"function_{i}", f"/opt/site-packages/package/module_{i}.py") for i in range(FRAMES)]
+    inwards = range(FRAMES - 1, -1, -1)
     return [
-        (rank, tuple(Frame(*NAMES[depth % 64], line(rank, depth, frames)) for depth in depths))
-        for rank in range(ranks)
+        (rank, tuple([Frame(*names[depth], line(rank, depth)) for depth in inwards]))
+        for rank in range(RANKS)
     ]
 
 
 def merge_in_dicts(stacks: Stacks) -> object:
-    root: tuple[dict[Frame, object], set[int]] = ({}, set())
+    root: tuple[dict[Frame, Any], set[int]] = ({}, set())
     for rank, frames in stacks:
-        node = root
+        children, ranks = root
+        ranks.add(rank)
         for frame in reversed(frames):
-            node[1].add(rank)
-            found = node[0].get(frame)
-            if found is None:
-                found = node[0][frame] = ({}, set())
-            node = found  # type: ignore[assignment]
-        node[1].add(rank)
+            if frame not in children:
+                children[frame] = ({}, set())
+            children, ranks = children[frame]
+            ranks.add(rank)
     return root
 
 
-def group_still_and_moving(stacks: Stacks) -> object:
-    """Half of the ranks move, since the two are grouped in different ways."""
+def group_half_moving(stacks: Stacks) -> object:
+    """Half of the ranks move, since the two kinds are grouped in different ways."""
     return group_stacks((rank, frames, rank % 2 == 1) for rank, frames in stacks)
 
 
-def measure(what: str, case: str, ranks: int, frames: int) -> dict[str, float]:
-    stacks = make_stacks(case, ranks, frames)
-    steps = [merge_in_dicts] if what == "peer" else [merge_stacks, group_still_and_moving]
-    kept, seconds = [], []
+def measure(case: str, *steps: Callable[[Stacks], object]) -> list[float]:
+    """Seconds for each step, then the peak in MB."""
+    stacks = make_stacks(case)
+    kept, figures = [], []
     for step in steps:
+        gc.collect()  # what came before is not this step's garbage
         start = time.perf_counter()
         kept.append(step(stacks))
-        seconds.append(time.perf_counter() - start)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"merge": seconds[0], "group": seconds[-1], "peak": peak}
+        figures.append(time.perf_counter() - start)
+    return [*figures, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]
 
 
-def measure_apart(*arguments: object) -> dict[str, float]:
-    command = [sys.executable, __file__, "--one", *map(str, arguments)]
-    return dict(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+def measure_apart(which: str, case: str) -> list[float]:
+    command = [sys.executable, __file__, "--only", which, case]
+    return list(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ranks", type=int, default=100_000)
-    parser.add_argument("--frames", type=int, default=40)
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        what, case, ranks, frames = options.one
-        print(json.dumps(measure(what, case, int(ranks), int(frames))))
+    parser.add_argument("--only", nargs=2, metavar=("ours|peer", "CASE"))
+    only = parser.parse_args().only
+    if only:
+        steps = [merge_in_dicts] if only[0] == "peer" else [merge_stacks, group_half_moving]
+        print(json.dumps(measure(only[1], *steps)))
         return
-    print(f"{options.ranks} ranks x {options.frames} frames; {BUDGET}")
-    print(f"{'':20}{'merge':>8}{'group':>8}{'peak':>10}   plain trie: merge, peak")
+    print(f"{RANKS} ranks x {FRAMES} frames; {BUDGET}")
+    print(f"{'':12}   merge   group   total      peak   plain trie: merge, peak (to ours)")
     for case in CASES:
-        ours = measure_apart("ours", case, options.ranks, options.frames)
-        peer = measure_apart("peer", case, options.ranks, options.frames)
+        merge, group, peak = measure_apart("ours", case)
+        trie, trie_peak = measure_apart("peer", case)
         print(
-            f"{case:20}{ours['merge']:6.2f} s{ours['group']:6.2f} s{ours['peak']:7.0f} MB"
-            f"   {peer['merge']:6.2f} s ({peer['merge'] / ours['merge']:.1f} x),"
-            f" {peer['peak']:.0f} MB ({peer['peak'] / ours['peak']:.1f} x)",
+            f"{case:12}{merge:6.2f} s{group:6.2f} s{merge + group:6.2f} s{peak:7.0f} MB"
+            f"   {trie:.2f} s ({trie / merge:.1f} x), {trie_peak:.0f} MB ({trie_peak / peak:.1f} x)",
             flush=True,
         )
 

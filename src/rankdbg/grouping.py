@@ -184,14 +184,17 @@ class TreeNode(Generic[M]):
 
     @property
     def children(self) -> list[TreeNode[M]]:
-        """Where the members go on to, biggest first."""
+        """Where the members go on to: biggest first, then first come."""
         return sorted(self._branches.values(), key=lambda node: node.size, reverse=True)
 
     @property
     def members(self) -> list[M]:
         """All whose stacks pass through this run or end in it, in the caller's order."""
-        below = (node._positions for _, node in walk_tree([self]))
-        return [self._everybody[i] for i in sorted(chain.from_iterable(below))]
+        nodes = [self]
+        for node in nodes:  # grows as it goes
+            nodes.extend(node._branches.values())
+        positions = chain.from_iterable(node._positions for node in nodes)
+        return [self._everybody[i] for i in sorted(positions)]
 
     @property
     def ends(self) -> list[M]:
@@ -212,7 +215,7 @@ def _grow(node: TreeNode[M], frames: Frames, positions: Sequence[int]) -> None:
     while True:
         run = node.frames
         end = depth + len(run)
-        # Almost always equal, and compared in C.
+        # Equal but for the last node of the way, and compared in C.
         if frames[depth:end] != run:
             end = depth + _shared(run, frames[depth:end])
             node._split(end - depth)
@@ -230,27 +233,29 @@ def _grow(node: TreeNode[M], frames: Frames, positions: Sequence[int]) -> None:
 
 
 def _shared(run: Frames, other: Frames) -> int:
-    differ = (i for i, (a, b) in enumerate(zip(run, other, strict=False)) if a != b)
-    return next(differ, min(len(run), len(other)))
+    shared = 0
+    for ours, theirs in zip(run, other, strict=False):
+        if ours != theirs:
+            break
+        shared += 1
+    return shared
 
 
 def merge_stacks(stacks: Sequence[tuple[M, Frames]]) -> list[TreeNode[M]]:
     """One tree of all stacks from the outermost frame inwards: its roots, biggest first.
 
     Stacks are given innermost first. Two members in one function at different lines are on
-    different branches. Members with an empty stack end in a root without frames.
+    different branches. Members with an empty stack end in one more root, without frames.
     """
     everybody = [member for member, _ in stacks]
     distinct: dict[Frames, list[int]] = defaultdict(list)
     for position, (_, frames) in enumerate(stacks):
         distinct[frames].append(position)
-    roots = []
-    if () in distinct:
-        roots.append(TreeNode(everybody, (), distinct.pop(())))
     trunk = TreeNode(everybody, (), ())
     for frames, positions in distinct.items():
         _grow(trunk, frames[::-1], positions)
-    return sorted(roots + trunk.children, key=lambda node: node.size, reverse=True)
+    without_frames = [TreeNode(everybody, (), trunk._positions)] if trunk._positions else []
+    return trunk.children + without_frames
 
 
 def walk_tree(roots: Sequence[TreeNode[M]]) -> Iterator[tuple[int, TreeNode[M]]]:

@@ -116,9 +116,20 @@ def from_title(title: str) -> Labels:
 
 # Programs that start ranks and are none, by the module or the script they run.
 _LAUNCHERS = frozenset(
-    "torchrun accelerate deepspeed horovodrun ray mpirun mpiexec "
-    "torch.distributed.run torch.distributed.launch accelerate.commands.launch "
-    "deepspeed.launcher.launch deepspeed.launcher.runner".split()
+    [
+        "torchrun",
+        "accelerate",
+        "deepspeed",
+        "horovodrun",
+        "ray",
+        "mpirun",
+        "mpiexec",
+        "torch.distributed.run",
+        "torch.distributed.launch",
+        "accelerate.commands.launch",
+        "deepspeed.launcher.launch",
+        "deepspeed.launcher.runner",
+    ]
 )
 _HELPERS = (
     "from multiprocessing.resource_tracker",

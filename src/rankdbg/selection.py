@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
@@ -37,6 +37,7 @@ _KEYS: Mapping[str, Callable[[Rank], _Label]] = {
 _TEXT_KEYS = ("role", "host", "state", "job")
 _ALL = ("all", "*")
 _WORDS = ("word", "quoted")
+_COMMAS = "terms are separated by commas, as in ranks(pp=2, dp=(1,3))"
 
 _TOKEN = re.compile(r"""[(),=]|"[^"]*"|'[^']*'|["']|[^(),="']+""")
 _DASH = re.compile(r"([0-9]+)(?:\s*-\s*([0-9]+))?")
@@ -47,6 +48,7 @@ _MESH_PART = re.compile(r"\s*([^\W\d][\w.-]*)\s*=\s*(-?[0-9]+)\s*$")
 # Python refuses to read integers of some thousand digits; nobody has so many ranks.
 _MOST_DIGITS = 99
 _NO_END = 10**_MOST_DIGITS
+_LONGEST_GLOB = 1000  # fnmatch takes quadratic time for [[[[[
 _MOST_RANKS = 10_000_000
 
 
@@ -101,20 +103,18 @@ def pick(selection: Selection, ranks: Sequence[Rank]) -> list[Rank]:
 
 def format_numbers(numbers: Iterable[int]) -> str:
     """`0-6,8-1023`: what `parse` reads back as the same numbers."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
+    ordered = sorted(set(numbers))
+    firsts = ordered[:1] + [b for a, b in pairwise(ordered) if b != a + 1]
+    lasts = [a for a, b in pairwise(ordered) if b != a + 1] + ordered[-1:]
+    runs = zip(firsts, lasts, strict=True)
+    return ",".join([f"{a}" if a == b else f"{a}-{b}" for a, b in runs])
 
 
 def format_ranks(ranks: Iterable[Rank], among: Sequence[Rank] = ()) -> str:
-    """The shortest text that picks exactly these ranks out of the roster `among`.
+    """A text that picks exactly these ranks out of the roster `among`: `0-6,8-1023`.
 
-    Where no single selection can (other pids on other hosts), several are joined with
-    "and": good to read, and refused when pasted back rather than taken for something else.
+    Where numbers do not tell them apart, roles or pids do. Where no single selection can,
+    several are joined with "and", which reads well and is refused when it is pasted back.
     """
     chosen = list(ranks)
     processes = {rank.process for rank in chosen}
@@ -123,14 +123,12 @@ def format_ranks(ranks: Iterable[Rank], among: Sequence[Rank] = ()) -> str:
         rank.number in numbers and rank.process not in processes for rank in among
     ):
         return format_numbers(number for number in numbers if number is not None)
-    roster = among or chosen
-    for text in ("all", _by_role(chosen), _by_pid(chosen), _by_pid(chosen, with_host=True)):
-        if text and _processes(text, roster) == processes:
+    everyone = "all" if len(among) > 1 else ""
+    for text in (everyone, _by_role(chosen), _by_pid(chosen), _by_host(chosen)):
+        if text and _processes(text, among or chosen) == processes:
             return text
-    hosts = dict.fromkeys(rank.host for rank in chosen)
-    return " and ".join(
-        _by_pid([rank for rank in chosen if rank.host == host], with_host=True) for host in hosts
-    )
+    roles = {role: [r for r in chosen if r.role == role] for role in {r.role for r in chosen}}
+    return " and ".join(_by_role(roles[role]) or _by_host(roles[role]) for role in sorted(roles))
 
 
 def parse_mesh(text: str) -> dict[str, int]:
@@ -139,15 +137,15 @@ def parse_mesh(text: str) -> dict[str, int]:
     for part in re.finditer(r"(?:^|(?<=,))[^,]*", text):
         match = _MESH_PART.match(text, *part.span())
         if not match:
-            what = f"{_short(part[0].strip()) or 'nothing'} is not a dimension and its size"
+            what = f"not a dimension and its size: {_short(part[0]) or 'nothing'}"
             raise MeshError(what, text, *part.span(), hint="a mesh looks like pp=2,dp=2,tp=2")
         name, size = match.groups()
         if name in _KEYS:
-            raise MeshError(f"{name} is a word of selections already", text, *match.span(1))
+            raise MeshError(f"{name} cannot name a dimension", text, *match.span(1))
         if name in mesh:
             raise MeshError(f"{_short(name)} is named twice", text, *match.span(1))
         if len(size) > _MOST_DIGITS or int(size) < 1:
-            raise MeshError(f"{_short(name)} cannot have this size", text, *match.span(2))
+            raise MeshError(f"not a size for {_short(name)}", text, *match.span(2))
         mesh[name] = int(size)
     _check_size(mesh, text)
     return mesh
@@ -267,8 +265,7 @@ class _Parser:
     def unexpected(self, token: _Token, opening: _Token | None) -> SelectionError:
         if token.kind == "end" and opening:
             return self.fault("this parenthesis is not closed", *opening.span)
-        hint = "terms are separated by commas, as in ranks(pp=2, dp=(1,3))"
-        return self.fault(f"{_short(token.text)} does not belong here", *token.span, hint)
+        return self.fault(f"{_short(token.text)} does not belong here", *token.span, _COMMAS)
 
     def item(self) -> Term | _Token:
         """key=values, or a word without a key: `terms` knows what stands beside it."""
@@ -277,8 +274,7 @@ class _Parser:
             return name
         key = name.text
         if name.kind == "quoted" or key[0].isdigit() or " " in key:
-            hint = "terms look like tp=0 and are separated by commas"
-            raise self.fault(f"{_short(key)} is not a name", *name.span, hint)
+            raise self.fault(f"{_short(key)} is not a name", *name.span, _COMMAS)
         equals = self.take()
         if self.peek().kind == "(":
             values = self.several(lambda: self.value(key), self.take())
@@ -290,7 +286,11 @@ class _Parser:
 
     def value(self, key: str) -> Value:
         token = self.take()
-        return Value(token.text, *token.span) if key in _TEXT_KEYS else self.number(token)
+        if key not in _TEXT_KEYS:
+            return self.number(token)
+        if len(token.text) > _LONGEST_GLOB:
+            raise self.fault("this text is too long", *token.span)
+        return Value(token.text, *token.span)
 
     def number(self, token: _Token) -> Value:
         match = _DASH.fullmatch(token.text) or _SLICE.fullmatch(token.text)
@@ -313,8 +313,9 @@ class _Parser:
     def no_number(self, token: _Token) -> SelectionError:
         negative = _NEGATIVE.search(token.text)
         if negative and token.kind == "word":
-            return self.fault("no number here is negative", *token.span_of(negative, 1))
+            return self.fault("a number cannot be negative", *token.span_of(negative, 1))
         hint = f"numbers look like 3, 0-6 or 1:10:2; only {', '.join(_TEXT_KEYS)} take text"
+        hint = _COMMAS if " " in token.text else hint
         return self.fault(f"{_short(token.text)} is not a number or a range", *token.span, hint)
 
     def terms(self, items: Sequence[Term | _Token]) -> tuple[Term, ...]:
@@ -338,7 +339,7 @@ class _Parser:
 
     def no_key(self, word: _Token, key: str) -> SelectionError:
         text, key = _short(word.text), _short(key)
-        hint = f"write rank={text} for a rank, or {key}=(…,{text}) for one more {key}"
+        hint = f"write {key}=(…,{text}) for one more {key}, or rank={text} for the rank {text}"
         return self.fault(f"{text} needs a name beside {key}=", *word.span, hint)
 
 
@@ -371,24 +372,29 @@ def _matching_names(term: Term, text: str, names: set[str]) -> set[str]:
             fits = re.compile(translate(glob)).match
             hits = {name for name in names if fits(name)}
         if not hits:
-            raise _no_such_value(term, value, text, _some(sorted(names - {""})))
+            raise _no_such_value(term, value, text, ", ".join(sorted(names - {""})))
         found |= hits
     return found
 
 
 def _matching_numbers(term: Term, text: str, numbers: Sequence[int]) -> set[int]:
-    """`numbers` is sorted. Each is looked at once, however many ranges overlap."""
-    found: set[int] = set()
+    """`numbers` is sorted, and looked at once however many ranges overlap there."""
+    known, found = set(numbers), set[int]()
     done: dict[tuple[int, int], int] = {}  # how far the ranges of one step and phase came
     ranges = [(value.wanted, value) for value in term.values if isinstance(value.wanted, range)]
     for wanted, value in sorted(ranges, key=lambda pair: pair[0].start):
         low, high = bisect_left(numbers, wanted.start), bisect_left(numbers, wanted.stop)
-        track = wanted.step, wanted.start % wanted.step
-        fresh = numbers[max(low, done.get(track, 0)) : high]
-        done[track] = max(high, done.get(track, 0))
-        found.update(fresh if wanted.step == 1 else [n for n in fresh if n in wanted])
-        if not any(numbers[i] in wanted for i in range(low, high)):
-            raise _no_such_value(term, value, text, _short(format_numbers(numbers)))
+        phase = wanted.step, wanted.start % wanted.step
+        fresh = max(low, done.get(phase, 0))
+        done[phase] = max(high, fresh)
+        if fresh < high and (numbers[high - 1] - wanted.start) // wanted.step < high - fresh:
+            steps = range(wanted.start, numbers[high - 1] + 1, wanted.step)
+            hits = known.intersection(steps)
+        else:  # far apart: most steps would find nothing
+            hits = {number for number in numbers[fresh:high] if number in wanted}
+        if not hits and not any(numbers[at] in wanted for at in range(low, high)):
+            raise _no_such_value(term, value, text, format_numbers(numbers))
+        found |= hits
     return found
 
 
@@ -414,13 +420,15 @@ def _no_such_dimension(term: Term, text: str, ranks: Sequence[Rank]) -> Selectio
 def _no_such_value(term: Term, value: Value, text: str, existing: str) -> SelectionError:
     what = f"no {_short(term.key)} {_short(text[value.start : value.end])}"
     colon = ":" if term.key in _TEXT_KEYS else ""
-    why = f"this job has{colon} {existing}" if existing else f"no process here has a {term.key}"
+    why = f"this job has{colon} {_short(existing, 200)}"
+    if not existing:
+        why = f"no process of this job has a {term.key}"
     return SelectionError(what, text, value.start, value.end, why)
 
 
 def _no_such_combination(term: Term, text: str, before: Sequence[Rank]) -> SelectionError:
     what = f"nothing has {_short(text[term.start : term.end])} and all that is before it"
-    why = f"what is before it picks {_short(format_ranks(before, before))}"
+    why = f"what is before it picks {_short(format_ranks(before))}"
     return SelectionError(what, text, term.start, term.end, why)
 
 
@@ -435,16 +443,19 @@ def _check_size(mesh: Mapping[str, int], text: str) -> None:
 
 def _by_role(ranks: Sequence[Rank]) -> str:
     numbers = [rank.number for rank in ranks if rank.number is not None]
+    roles = sorted({rank.role for rank in ranks})
     if len(numbers) < len(ranks):
         return ""
-    roles = sorted({rank.role for rank in ranks})
     return f"role={_listed(map(_glob, roles))},rank={_numbers(numbers)}"
 
 
-def _by_pid(ranks: Sequence[Rank], with_host: bool = False) -> str:
-    pids = f"pid={_numbers(rank.pid for rank in ranks)}"
+def _by_pid(ranks: Sequence[Rank]) -> str:
+    return f"pid={_numbers(rank.pid for rank in ranks)}"
+
+
+def _by_host(ranks: Sequence[Rank]) -> str:
     hosts = sorted({rank.host for rank in ranks})
-    return f"host={_listed(map(_glob, hosts))},{pids}" if with_host else pids
+    return f"host={_listed(map(_glob, hosts))},{_by_pid(ranks)}"
 
 
 def _processes(text: str, roster: Sequence[Rank]) -> set[ProcessKey]:
@@ -468,11 +479,6 @@ def _glob(name: str) -> str:
     glob = re.sub(r"[*?[]", r"[\g<0>]", name).replace('"', "?")
     plain = glob and glob == glob.strip() and not re.search("[(),=']", glob)
     return glob if plain else f'"{glob}"'
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return _short(", ".join(names[:most]), 200) + more
 
 
 def _short(text: str, most: int = 72) -> str:

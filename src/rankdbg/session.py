@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -241,6 +240,8 @@ class Session:
 def _in_parallel(work: Callable[[str], Any], items: list[str]) -> list[Any]:
     if len(items) < 2:
         return [work(item) for item in items]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(min(64, len(items))) as pool:
         return list(pool.map(work, items))
 

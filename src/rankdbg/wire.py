@@ -17,7 +17,7 @@ modules into a program that may have its own by those names, and cost 5 ms.
 
 from __future__ import annotations
 
-from _json import encode_basestring_ascii, make_encoder, make_scanner  # type: ignore[import-not-found]
+from _json import encode_basestring_ascii, make_encoder, make_scanner
 
 from rankdbg import __version__
 from rankdbg.errors import VersionError, WireError
@@ -49,7 +49,7 @@ class _ScannerSettings:
 
 
 _encode = make_encoder(None, repr, encode_basestring_ascii, None, ":", ",", False, False, True)
-_scan = make_scanner(_ScannerSettings)
+_scan = make_scanner(_ScannerSettings)  # type: ignore[arg-type]
 
 
 def encode(message: Message) -> bytes:

@@ -7,7 +7,7 @@ slow, mute or gone holds up nobody else, and costs nothing once it has left.
 from __future__ import annotations
 
 import os
-from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket  # type: ignore[import-not-found]
+from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
 from rankdbg import rendezvous, wire
 from rankdbg.agent import card, threads

@@ -86,7 +86,7 @@ def set_ptracer_any() -> int:
     try:
         import _ctypes
 
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[attr-defined]
-        return int(_ctypes.call_function(prctl, (0x59616D61, -1)))  # type: ignore[attr-defined]
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        return int(_ctypes.call_function(prctl, (0x59616D61, -1)))
     except (ImportError, AttributeError, OSError):
         return -1

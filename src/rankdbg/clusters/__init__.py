@@ -12,7 +12,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from rankdbg import wire
 from rankdbg.errors import UnknownTarget
@@ -21,7 +21,7 @@ from rankdbg.errors import UnknownTarget
 class Channel(Protocol):
     """A conversation with one node."""
 
-    def ask(self, message: wire.Message, seconds: float) -> wire.Message:
+    def ask(self, message: wire.Message, seconds: float) -> Any:
         """The answer's content. Raises RankdbgError if there is none in time."""
 
     def close(self) -> None: ...

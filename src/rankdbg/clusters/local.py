@@ -11,7 +11,9 @@ from rankdbg.errors import BadInput
 
 # Isolated (-I): the folder from which the user calls rankdbg may hold a `json.py`, and
 # PYTHONPATH anything. The package is then found beside ours, wherever that is.
-_START = "import sys; sys.path.append(sys.argv.pop(1)); from rankdbg.node.__main__ import main; main()"
+_START = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from rankdbg.node.__main__ import main; main()"
+)
 
 
 class Local:

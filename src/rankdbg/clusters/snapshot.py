@@ -1,9 +1,9 @@
 """What was seen earlier, saved in a directory: a cluster like any other.
 
-    DIR/snapshot.json               version, time, target, nodes
-    DIR/nodes/NODE/roster.json      {"question": {...}, "answer": {...}}, as they went
-    DIR/nodes/NODE/stacks-1.json    over the wire; one file for each question
-    DIR/nodes/NODE/...
+DIR/snapshot.json               version, time, target, nodes
+DIR/nodes/NODE/roster.json      {"question": {...}, "answer": {...}}, as they went
+DIR/nodes/NODE/stacks-1.json    over the wire; one file for each question
+DIR/nodes/NODE/...
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ def save(directory: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> 
 
 
 def _write_all(partial: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> None:
+    folders = [f"{index}-{_safe(node)}" for index, node in enumerate(asked)]
     head = {
         "snapshot": VERSION,
         "version": __version__,
         "saved": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "target": target,
-        "nodes": {f"{index}-{_safe(node)}": node for index, node in enumerate(asked)},
+        "nodes": dict(zip(folders, asked, strict=True)),
     }
     _write(partial / "snapshot.json", head)
-    for folder, node in zip(head["nodes"], asked, strict=True):  # type: ignore[arg-type]
+    for folder, node in zip(folders, asked, strict=True):
         place = partial / "nodes" / folder
         place.mkdir(mode=0o700, parents=True)
         for number, (question, answer) in enumerate(asked[node], 1):
@@ -137,7 +138,7 @@ class SavedChannel:
     def close(self) -> None:
         pass
 
-    def ask(self, message: wire.Message, seconds: float) -> wire.Message:
+    def ask(self, message: wire.Message, seconds: float) -> Any:
         saved = [pair for pair in self._asked if pair[0].get("ask") == message["ask"]]
         match message["ask"]:
             case "roster":

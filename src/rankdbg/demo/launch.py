@@ -1,6 +1,6 @@
 """Starts one process for each rank, with the environment that torchrun would give it.
 
-    python launch.py WORLD RENDEZVOUS-DIRECTORY
+python launch.py WORLD RENDEZVOUS-DIRECTORY
 """
 
 import os

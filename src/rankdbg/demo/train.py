@@ -56,7 +56,7 @@ def main():
     ring = Ring(sys.argv[1])
     weight = 0.5
     for step in range(1_000_000):
-        loss, weight = train_step(ring, step, weight)
+        _, weight = train_step(ring, step, weight)
 
 
 main()

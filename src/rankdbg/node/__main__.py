@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import resource
-import sys
 import threading
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 from rankdbg import wire
 from rankdbg.errors import RankdbgError
@@ -42,8 +43,7 @@ def main() -> None:
     os._exit(0)
 
 
-def _answer(service: Service, message: wire.Message, send: object) -> None:
-    assert callable(send)
+def _answer(service: Service, message: wire.Message, send: Callable[[wire.Message], None]) -> None:
     try:
         answer = service.answer(message)
     except Exception as error:
@@ -55,13 +55,13 @@ def _answer(service: Service, message: wire.Message, send: object) -> None:
         os._exit(0)  # nobody listens any more
 
 
-def _lines():  # type: ignore[no-untyped-def]
+def _lines() -> Iterator[bytes]:
     lines = wire.Lines()
     while data := os.read(0, 1 << 16):
         yield from lines.feed(data)
 
 
-def _claim_stdout():  # type: ignore[no-untyped-def]
+def _claim_stdout() -> BinaryIO:
     """Only messages may go to stdout: whatever else prints goes to stderr."""
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -76,6 +76,4 @@ def _raise_file_limit() -> None:
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 10):
-        sys.exit("rankdbg: the node needs Python 3.10 or later")
     main()

@@ -8,7 +8,7 @@ and the children of a rank, which inherit its environment and so its number.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from rankdbg import identity
 from rankdbg.node.discovery import Process
@@ -150,10 +150,3 @@ def _importance(process: Process) -> tuple[int, int, int]:
     source = process.labels.get("source")
     strength = -identity.SOURCES.index(source) if source in identity.SOURCES else -99
     return strength, process.modules, -process.pid
-
-
-def by_job(found: Iterable[Process]) -> dict[str, list[Process]]:
-    jobs: dict[str, list[Process]] = defaultdict(list)
-    for process in found:
-        jobs[process.job].append(process)
-    return jobs

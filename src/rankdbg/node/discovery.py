@@ -126,9 +126,7 @@ def _from_card(card: dict[str, Any], path: Path) -> Process:
     )
 
 
-def _python_processes(
-    known: set[int], found: Found
-) -> dict[int, tuple[list[str], dict[str, str]]]:
+def _python_processes(known: set[int], found: Found) -> dict[int, tuple[list[str], dict[str, str]]]:
     candidates = [
         pid
         for pid in processes.all_pids()
@@ -176,14 +174,21 @@ def _is_rankdbg(command: list[str]) -> bool:
     return "rankdbg" in words or any("rankdbg.node" in word for word in words)
 
 
-def remove_stale(found: list[Process]) -> None:
-    """Remove the files of dead processes, but for dead ranks of a job that still lives:
-    that they are gone is what its user wants to see."""
+def remove_stale(found: list[Process]) -> list[Process]:
+    """Remove the files of dead processes; those that remain are of interest.
+
+    The dead ranks of a job that still lives remain: that they are gone is what its user
+    wants to see.
+    """
     living = {process.job for process in found if process.alive and process.kind == "rank"}
+    remaining = []
     for process in found:
-        if not process.alive and (process.kind != "rank" or process.job not in living):
-            for path in process.files:
-                path.unlink(missing_ok=True)
+        if process.alive or (process.kind == "rank" and process.job in living):
+            remaining.append(process)
+            continue
+        for path in process.files:
+            path.unlink(missing_ok=True)
+    return remaining
 
 
 def other_users() -> list[str]:

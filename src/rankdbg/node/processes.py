@@ -86,7 +86,9 @@ def read_all(
     while True:
         finished: queue.SimpleQueue[tuple[K, T | None] | None] = queue.SimpleQueue()
         begun: list[K] = []
-        threading.Thread(target=_read_each, args=(waiting, read, begun, finished), daemon=True).start()
+        threading.Thread(
+            target=_read_each, args=(waiting, read, begun, finished), daemon=True
+        ).start()
         try:
             while (item := finished.get(timeout=patience)) is not None:
                 if item[1] is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rankdbg import masking, wire
@@ -41,19 +40,16 @@ class Service:
         found = discovery.find_processes()
         silent = self._ask_cards(found.processes, deadline)
         stats = {pid: processes.read_stat(pid) for pid in processes.all_pids()}
-        classify.classify(
-            found.processes, lambda pid: stat.ppid if (stat := stats.get(pid)) else 0
-        )
-        discovery.remove_stale(found.processes)
+        classify.classify(found.processes, lambda pid: stat.ppid if (stat := stats.get(pid)) else 0)
+        found.processes = discovery.remove_stale(found.processes)
         self._known = {process.key: process for process in found.processes}
-        shown = [p for p in found.processes if p.alive or p.kind == "rank"]
         if message.get("where", True):
-            self._look_from_outside([p for p in shown if p.key in silent or not p.socket], deadline)
+            self._look_from_outside(found.processes, deadline)
         return {
             "host": os.uname().nodename,
-            "processes": [_describe(process, silent) for process in shown],
+            "processes": [_describe(process, silent) for process in found.processes],
             "notes": found.notes,
-            "other_users": [] if shown else discovery.other_users(),
+            "other_users": [] if found.processes else discovery.other_users(),
         }
 
     def _ask_cards(self, found: list[Process], deadline: float) -> dict[Key, str]:
@@ -77,9 +73,9 @@ class Service:
                     silent[key] = "its agent answers what cannot be understood"
         return silent
 
-    def _look_from_outside(self, some: list[Process], deadline: float) -> None:
-        """Where ranks are that cannot say so themselves."""
-        ranks = {p.key: p for p in some if p.alive and p.kind == "rank"}
+    def _look_from_outside(self, found: list[Process], deadline: float) -> None:
+        """Where ranks are that have not said so themselves."""
+        ranks = {p.key: p for p in found if p.alive and p.kind == "rank" and p.where is None}
         for key, outcome in _probe(ranks, deadline, False, False).items():
             threads = outcome["threads"] if isinstance(outcome, dict) else []
             if threads and threads[0]["main"]:
@@ -260,6 +256,8 @@ def _probe(
 
     if not asked:
         return {}
+    from concurrent.futures import ThreadPoolExecutor  # 15 ms that most questions save
+
     with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
         return dict(zip(asked, pool.map(look, asked), strict=True))
 
@@ -315,7 +313,7 @@ def _describe(process: Process, silent: Mapping[Key, str]) -> wire.Message:
 def _state(process: Process, silent: Mapping[Key, str]) -> tuple[str, str]:
     stat = processes.read_stat(process.pid)
     if stat is None or stat.start != process.start:
-        return "gone", f"process {process.pid} no longer exists"
+        return "gone", "its process no longer exists"
     if stat.state in "ZX":
         return "zombie", processes.explain_state(stat)
     if stat.state in "Tt":

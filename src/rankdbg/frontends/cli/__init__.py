@@ -151,9 +151,7 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
             dest="everything",
             help="processes that are not ranks too: launchers, helpers, children of ranks",
         )
-    parser.add_argument(
-        "-t", "--target", default="local", help="local (default) or snapshot:DIR"
-    )
+    parser.add_argument("-t", "--target", default="local", help="local (default) or snapshot:DIR")
     parser.add_argument("--job", help="which job, where several run")
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(

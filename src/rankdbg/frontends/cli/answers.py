@@ -24,7 +24,7 @@ class AnswerReport:
         self.silent = [silence for silence in answers if isinstance(silence, Silence)]
         values = {_key(answer.value): answer.value for answer in reversed(self.answered)}
         groups = grouping.group_equal((a.rank, _key(a.value)) for a in self.answered)
-        self.groups = [(values[key], members) for key, members in groups]  # type: ignore[index]
+        self.groups = [(values[key], members) for key, members in groups]
         self.spread = self._spread()
         self.odd = self._odd()
 
@@ -89,13 +89,15 @@ class AnswerReport:
             line = f"{terminal.bold(f'{text:{width}}')}  {shown}"
             terminal.print(marked(terminal, line, "odd one out" if is_odd else ""))
         if left_out > 0:
-            terminal.print(terminal.dim(f"and {left_out} more different values; --values shows them"))
+            terminal.print(
+                terminal.dim(f"and {left_out} more different values; --values shows them")
+            )
         self._print_spread(terminal)
         print_silent(terminal, self.silent, self.everybody)
 
     def _print_spread(self, terminal: Terminal) -> None:
         spread = self.spread
-        if spread is None or spread.count < 3 or spread.median is None:
+        if spread is None or spread.count < 3 or spread.minimum == spread.maximum:
             return
         figures = f"min {spread.minimum:g}  median {spread.median:g}  max {spread.maximum:g}"
         terminal.print(terminal.dim(f"spread over {spread.count} ranks: {figures}"))

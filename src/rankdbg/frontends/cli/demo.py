@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         ranks = ("--job", job)
         _show(terminal, "ps", *ranks)
         _show(terminal, "stacks", *ranks)
-        _show(terminal, "ask", "all", "(rank, step)", *ranks)
+        _show(terminal, "ask", "all", "step", "--frame", "main", *ranks)
         _conclude(terminal, job)
         if options.keep:
             terminal.print()
@@ -52,9 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _job_that_hangs(
-    terminal: Terminal, job: str, keep: bool
-) -> Iterator[subprocess.Popen[bytes]]:
+def _job_that_hangs(terminal: Terminal, job: str, keep: bool) -> Iterator[subprocess.Popen[bytes]]:
     # Copied out: the job is not to look like a part of rankdbg.
     place = Path(tempfile.mkdtemp(prefix="rankdbg-demo-"))
     for path in (Path(rankdbg.__file__).parent / "demo").glob("[a-z]*.py"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from rankdbg import grouping, selection
 from rankdbg.frontends.cli import add_common, print_json
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         if options.job is not None:
             jobs = {options.job: jobs[options.job]}
         everybody = [rank for ranks in jobs.values() for rank in ranks]
-        chosen = set(id(rank) for rank in selection.pick(parsed, everybody))
+        chosen = {id(rank) for rank in selection.pick(parsed, everybody)}
         shown = {
             job: [rank for rank in _in_order(ranks) if id(rank) in chosen]
             for job, ranks in jobs.items()
@@ -121,7 +121,7 @@ def _folded(ranks: Sequence[Rank]) -> list[Row]:
     roles = len({rank.role for rank in ranks}) > 1
     rows: list[Row] = [["RANKS", *(["ROLE"] if roles else []), "STATE", "WHERE", "", ""]]
     for (value, members), is_odd in zip(groups, odd, strict=True):
-        role, state, function, line, detail = value  # type: ignore[misc]
+        role, state, function, line, detail = cast("tuple[str, ...]", value)
         mark = "<- alone here" if is_odd and len(members) == 1 else "<- few here" * is_odd
         role_cell = [role] if roles else []
         cells = [label(members, ranks), *role_cell, state, function, line]

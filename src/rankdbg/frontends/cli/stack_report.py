@@ -210,8 +210,8 @@ def _threads(sampled: Sampled) -> Iterator[ThreadStack]:
             name = _thread_name(stack.thread, stack.main)
             samples.setdefault((name, stack.thread), []).append(stack.frames)
     for (name, _), frames in samples.items():
-        stack, moving = grouping.common_stack(frames)
-        yield ThreadStack(sampled.rank, name, stack, moving)
+        common, moving = grouping.common_stack(frames)
+        yield ThreadStack(sampled.rank, name, common, moving)
 
 
 def _thread_name(name: str, main: bool) -> str:

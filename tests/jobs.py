@@ -1,0 +1,110 @@
+"""Real jobs for tests: started under `rankdbg run`, looked at with `rankdbg`, ended by pid."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rankdbg.session import Session
+from rankdbg.types import Rank
+
+PROGRAMS = Path(__file__).parent / "programs"
+PATIENCE = 30.0
+
+
+def rankdbg(*words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """One call of the command line, as a user makes it."""
+    command = [sys.executable, "-m", "rankdbg", *map(str, words)]
+    settings.setdefault("timeout", 60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
+
+
+class Job:
+    """A job under rankdbg, with a name of its own: many tests run on one machine at once."""
+
+    def __init__(self, name: str, scratch: Path) -> None:
+        self.name = name
+        self.directory = scratch / "agents"
+        self.environment = {**os.environ, "RANKDBG_DIR": str(self.directory)}
+        self._started: list[subprocess.Popen[str]] = []
+
+    def start(self, *command: object, options: tuple[str, ...] = (), **settings: Any) -> Any:
+        words = [sys.executable, "-m", "rankdbg", "run", "--job", self.name, *options, "--"]
+        environment = {**self.environment, **settings.pop("env", {})}
+        process = subprocess.Popen(
+            [*words, *map(str, command)],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            **settings,
+        )
+        self._started.append(process)
+        return process
+
+    def start_ranks(self, *behaviours: str, **settings: Any) -> Any:
+        """One rank for each behaviour, a function of programs/behave.py."""
+        launcher, program = PROGRAMS / "launch.py", PROGRAMS / "behave.py"
+        return self.start(sys.executable, launcher, len(behaviours), program, *behaviours, **settings)
+
+    def cli(self, verb: str, *words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, **settings.pop("env", {})}
+        return rankdbg(verb, "--job", self.name, *words, env=environment, **settings)
+
+    def json(self, verb: str, *words: object) -> Any:
+        result = self.cli(verb, "--json", *words)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+    def ranks(self, everything: bool = False, timeout: float = 5.0) -> list[Rank]:
+        with self.session(timeout) as session:
+            return session.roster().jobs(everything).get(self.name, [])
+
+    @contextlib.contextmanager
+    def session(self, timeout: float = 5.0) -> Iterator[Session]:
+        before = os.environ.get("RANKDBG_DIR")
+        os.environ["RANKDBG_DIR"] = str(self.directory)
+        try:
+            with Session(timeout=timeout) as session:
+                yield session
+        finally:
+            os.environ.pop("RANKDBG_DIR")
+            if before is not None:
+                os.environ["RANKDBG_DIR"] = before
+
+    def wait_for(self, wanted: Callable[[list[Rank]], bool], everything: bool = False) -> list[Rank]:
+        """The roster, as soon as it is as wanted."""
+        deadline = time.monotonic() + PATIENCE
+        ranks: list[Rank] = []
+        with self.session() as session:
+            while time.monotonic() < deadline:
+                ranks = session.roster().jobs(everything).get(self.name, [])
+                if wanted(ranks):
+                    return ranks
+        complaint = self._started[-1].poll() if self._started else None
+        raise AssertionError(f"never as wanted (exit status {complaint}); last: {ranks}")
+
+    def wait_at(self, *functions: str) -> list[Rank]:
+        """The ranks, as soon as rank i stands in function i."""
+
+        def arrived(ranks: list[Rank]) -> bool:
+            places = {r.number: r.where.function for r in ranks if r.where}
+            return places == dict(enumerate(functions))
+
+        return sorted(self.wait_for(arrived), key=lambda rank: rank.number or 0)
+
+    def end(self) -> None:
+        for process in self._started:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()

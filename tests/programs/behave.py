@@ -1,0 +1,80 @@
+"""python behave.py BEHAVIOUR...: rank i behaves as the i-th word says."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+
+RANK = int(os.environ.get("RANK", "0"))
+name = "a module's variable"
+
+
+def waits():
+    loss = float("nan") if RANK == 1 else 2.5
+    text, several = "x" * 100_000, list(range(100_000))
+    secret, rank, same = object(), RANK, {"lr": 0.1}
+    threading.Event().wait()
+
+
+def waits_elsewhere():
+    loss = 9.75
+    threading.Event().wait()
+
+
+def with_threads():
+    for place in ("north", "south"):
+        threading.Thread(target=pump, args=(place,), name=f"pump-{place}", daemon=True).start()
+    threading.Event().wait()
+
+
+def pump(place):
+    threading.Event().wait()
+
+
+def loops():
+    count = 0
+    while True:
+        count = one(count)
+        count = other(count)
+
+
+def one(count):
+    return count + 1
+
+
+def other(count):
+    return sum(range(count % 100))
+
+
+def holds_gil():
+    ctypes.PyDLL(None).sleep(600)
+
+
+def recurses(depth=5000):
+    sys.setrecursionlimit(10_000)
+    if depth:
+        return recurses(depth - 1)
+    threading.Event().wait()
+
+
+def in_state_d():
+    """vfork() suspends its caller in state D until the child ends; this one does not."""
+    here = os.environ["BEHAVE_SCRATCH"]
+    source, library = os.path.join(here, f"{RANK}.c"), os.path.join(here, f"{RANK}.so")
+    with open(source, "w") as file:
+        file.write(
+            "#include <unistd.h>\nvoid hang(void) { if (vfork() == 0) for (;;) pause(); }\n"
+        )
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    ctypes.PyDLL(library).hang()
+
+
+def ends():
+    sys.exit(3)
+
+
+if __name__ == "__main__":
+    words = sys.argv[1:]
+    globals()[words[RANK % len(words)]]()
