@@ -55,7 +55,9 @@ class Job:
     def start_ranks(self, *behaviours: str, **settings: Any) -> Any:
         """One rank for each behaviour, a function of programs/behave.py."""
         launcher, program = PROGRAMS / "launch.py", PROGRAMS / "behave.py"
-        return self.start(sys.executable, launcher, len(behaviours), program, *behaviours, **settings)
+        return self.start(
+            sys.executable, launcher, len(behaviours), program, *behaviours, **settings
+        )
 
     def cli(self, verb: str, *words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **settings.pop("env", {})}
@@ -82,7 +84,9 @@ class Job:
             if before is not None:
                 os.environ["RANKDBG_DIR"] = before
 
-    def wait_for(self, wanted: Callable[[list[Rank]], bool], everything: bool = False) -> list[Rank]:
+    def wait_for(
+        self, wanted: Callable[[list[Rank]], bool], everything: bool = False
+    ) -> list[Rank]:
         """The roster, as soon as it is as wanted."""
         deadline = time.monotonic() + PATIENCE
         ranks: list[Rank] = []

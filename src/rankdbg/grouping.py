@@ -154,7 +154,7 @@ def group_stacks(stacks: Iterable[tuple[M, Frames, bool]]) -> list[StackGroup[M]
     """
     groups: dict[Hashable, tuple[Frames, bool, list[M]]] = {}
     for member, frames, moving in stacks:
-        # Turned on its side, a stack is (functions, files, lines): the fastest way to drop lines.
+        # Turned on its side, a stack is (functions, files, lines): drops the lines at the speed of C.
         place = tuple(zip(*frames, strict=True))[:2] if moving else frames
         groups.setdefault((moving, place), (frames, moving, []))[2].append(member)
     return [

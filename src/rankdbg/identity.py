@@ -14,17 +14,18 @@ if TYPE_CHECKING:
     Labels = dict[str, Any]
 
 # Where a rank number can come from. An earlier source is a stronger one: it is nearer
-# to the program. (A launcher that Slurm started has SLURM_PROCID; its workers have RANK.)
-SOURCES = ("init", "torch", "torchrun", "slurm", "openmpi", "pmi", "title", "multiprocessing")
+# to the program. (A launcher that Slurm started has SLURM_PROCID; its workers have RANK.
+# An mpirun in a batch script hands the script's SLURM_PROCID on to all of its ranks.)
+SOURCES = ("init", "torch", "torchrun", "openmpi", "pmi", "slurm")
 
 _VARIABLES = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
     "openmpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
     "pmi": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    "slurm": ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 }
 
-_DIMENSIONS = ("PP", "DP", "TP", "EP", "CP")
+_DIMENSIONS = ("PP", "DP", "TP", "EP", "CP", "DCP", "PCP")
 
 
 def from_environment(environ: Mapping[str, str]) -> Labels:
@@ -66,6 +67,8 @@ def _job(environ: Mapping[str, str]) -> str:
         return f"torchrun-{environ['TORCHELASTIC_RUN_ID']}"
     if environ.get("SLURM_JOB_ID"):
         return f"slurm-{environ['SLURM_JOB_ID']}"
+    if environ.get("PMIX_NAMESPACE"):
+        return f"mpi-{environ['PMIX_NAMESPACE']}"
     return ""
 
 
@@ -101,17 +104,29 @@ def from_title(title: str) -> Labels:
         return {"role": name.partition(".")[0].partition("(")[0], "engine": "ray"}
     if engine not in ("sglang", "vllm"):
         return {}
-    role, *parts = name.split("_")
-    coordinates: dict[str, int] = {}
-    for part in parts:
-        dimension, number = part.rstrip("0123456789"), part.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-        value = _number(number)
-        if dimension in _DIMENSIONS and value is not None:
-            coordinates[dimension.lower()] = value
+    role, coordinates = _parts_of_title(name)
     labels: Labels = {"role": role, "engine": engine}
     if coordinates:
         labels["coordinates"] = coordinates
     return labels
+
+
+def _parts_of_title(name: str) -> tuple[str, dict[str, int]]:
+    """`Worker_DP1_TP0` -> Worker, {dp: 1, tp: 0}; sglang has ATTN_CP0 and MOE_DP0 as well."""
+    role: list[str] = []
+    coordinates: dict[str, int] = {}
+    kind = ""
+    for part in name.split("_"):
+        dimension = part.rstrip("0123456789")
+        value = _number(part[len(dimension) :])
+        if part in ("ATTN", "MOE"):
+            kind = f"{part.lower()}_"
+        elif dimension in _DIMENSIONS and value is not None:
+            coordinates[f"{kind}{dimension.lower()}"] = value
+            kind = ""
+        elif not coordinates and value is None:
+            role.append(part)
+    return "_".join(role), coordinates
 
 
 # Programs that start ranks and are none, by the module or the script they run.
@@ -140,28 +155,38 @@ _HELPERS = (
     "/ray/_private/log_monitor",
     "/ray/_private/runtime_env/",
 )
+# The processes of an inference engine that only hand requests and answers on.
+_ENGINE_HELPERS = ("detokenizer", "tokenizer", "router", "http", "APIServer", "DPCoordinator")
 
 
-def program(command: Sequence[str]) -> tuple[str, str]:
-    """What a Python runs: ("script", path), ("module", name), ("code", text) or ("", "")."""
+def invocation(command: Sequence[str]) -> tuple[str, str, str]:
+    """How a Python was started: flags, form and name of what it runs.
+
+    The flags are the letters of those that take no value. The form is `script` (its name
+    is a path), `module`, `code` (the name is the code), or `` for a prompt. A command line
+    is read as python itself reads it: -uIm train, -Wd, -X dev.
+    """
+    flags = ""
     words = iter(command[1:])
     for word in words:
-        if word.startswith("-") and word != "-" and not word.startswith("--"):
-            if "c" in word[1:] and word[1] not in "WX":
-                return "code", next(words, "")
-            if "m" in word[1:] and word[1] not in "WX":
-                attached = word.partition("m")[2]
-                return "module", attached or next(words, "")
-            if word in ("-W", "-X"):
-                next(words, None)
+        if word == "--check-hash-based-pycs":
+            next(words, None)
+        elif word == "-" or not word.startswith("-"):
+            return flags, "script", word
         elif not word.startswith("--"):
-            return "script", word
-    return "", ""
+            for place, letter in enumerate(word[1:], 2):
+                if letter in "cmWX":
+                    value = word[place:] or next(words, "")
+                    if letter in "cm":
+                        return flags, "code" if letter == "c" else "module", value
+                    break
+                flags += letter
+    return flags, "", ""
 
 
 def script_name(command: Sequence[str]) -> str:
     """A short name for what is run: `train` for `python -u /src/train.py --lr 1`."""
-    form, name = program(command)
+    _, form, name = invocation(command)
     if form == "code":
         return "python"
     if form == "module":
@@ -172,27 +197,27 @@ def script_name(command: Sequence[str]) -> str:
 
 def known_kind(command: Sequence[str]) -> str:
     """`launcher` or `helper` for programs that are known not to be ranks, else ``."""
-    form, name = program(command)
     whole = " ".join(command)
-    if any(part in whole for part in _HELPERS) or whole.startswith("ray::IDLE"):
+    title = from_title(whole)
+    if title:
+        idle = title["engine"] == "ray" and title["role"].startswith("IDLE")
+        return "helper" if idle or title["role"].startswith(_ENGINE_HELPERS) else ""
+    _, form, name = invocation(command)
+    if form == "code":
+        return "helper" if name.startswith(_HELPERS) else ""
+    if form == "script" and any(part in name for part in _HELPERS):
         return "helper"
-    if form == "module" and name in _LAUNCHERS:
-        return "launcher"
-    if form == "script" and name.rpartition("/")[2] in _LAUNCHERS:
+    if (name if form == "module" else name.rpartition("/")[2]) in _LAUNCHERS:
         return "launcher"
     return ""
 
 
 def flags_without_agent(command: Sequence[str]) -> str:
     """Why a Python that was started with these flags cannot have an agent, or ``."""
-    for word in command[1:]:
-        if not word.startswith("-") or word in ("-", "-c", "-m") or word.startswith("--"):
-            break
-        if word in ("-W", "-X"):
-            continue
-        if "S" in word:
-            return "python was started with -S: no site module, so nothing can start the agent"
-        if "I" in word or "E" in word:
-            flag = "I" if "I" in word else "E"
+    flags, _, _ = invocation(command)
+    if "S" in flags:
+        return "python was started with -S: no site module, so nothing can start the agent"
+    for flag in "IE":
+        if flag in flags:
             return f"python was started with -{flag}, and its environment has no rankdbg installed"
     return ""

@@ -127,8 +127,12 @@ def format_ranks(ranks: Iterable[Rank], among: Sequence[Rank] = ()) -> str:
     for text in (everyone, _by_role(chosen), _by_pid(chosen), _by_host(chosen)):
         if text and _processes(text, among or chosen) == processes:
             return text
-    roles = {role: [r for r in chosen if r.role == role] for role in {r.role for r in chosen}}
-    return " and ".join(_by_role(roles[role]) or _by_host(roles[role]) for role in sorted(roles))
+    by_role = None not in numbers and len({rank.role for rank in chosen}) > 1
+    parts: dict[str, list[Rank]] = {}
+    for rank in chosen:
+        parts.setdefault(rank.role if by_role else rank.host, []).append(rank)
+    write = _by_role if by_role else _by_host
+    return " and ".join(write(parts[name]) for name in sorted(parts))
 
 
 def parse_mesh(text: str) -> dict[str, int]:

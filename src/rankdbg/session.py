@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rankdbg import selection, wire
 from rankdbg.clusters import Channel, Cluster, find_cluster
-from rankdbg.errors import BadInput, ChooseJob, NoJob, RankdbgError
+from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
 from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence, Stack
 
 # What a node needs beyond the time that it was given: to write and carry the answer.
@@ -59,6 +60,7 @@ class Session:
         self.timeout = timeout
         self._channels: dict[str, Channel | RankdbgError] = {}
         self._asked: dict[str, list[tuple[wire.Message, Any]]] = {}
+        self._jobs: set[str] = set()  # those that were looked at; none: all
 
     def __enter__(self) -> Session:
         return self
@@ -77,19 +79,22 @@ class Session:
         """Everybody on every node. `where` also looks from outside where a rank cannot say."""
         message: wire.Message = {"ask": "roster", "where": where}
         roster = Roster([])
+        errors: list[RankdbgError] = []
         nodes = self.cluster.nodes()
         for index, (node, answer) in enumerate(self._ask_nodes(dict.fromkeys(nodes, message))):
             if isinstance(answer, RankdbgError):
                 roster.silent_nodes[node] = str(answer)
+                errors.append(answer)
                 continue
-            roster.notes += answer["notes"]
-            roster.other_users += answer["other_users"]
-            for entry in answer["processes"]:
-                rank = _rank(entry, node, index)
-                roster.processes.append(rank)
-                roster.ages[rank.process] = entry["age"]
+            with _understanding(node, "roster"):
+                roster.notes += answer["notes"]
+                roster.other_users += answer["other_users"]
+                for entry in answer["processes"]:
+                    rank = _rank(entry, node, index)
+                    roster.processes.append(rank)
+                    roster.ages[rank.process] = entry["age"]
         if roster.silent_nodes and not roster.processes:
-            raise next(error for error in self._channels.values() if isinstance(error, Exception))
+            raise errors[0]
         return roster
 
     def job(self, name: str | None = None, where: bool = False) -> list[Rank]:
@@ -102,7 +107,9 @@ class Session:
                 f"{len(jobs)} jobs run here: {', '.join(sorted(jobs))}",
                 hint=f"choose one: --job {min(jobs)}",
             )
-        return jobs[name] if name is not None else next(iter(jobs.values()))
+        chosen = name if name is not None else next(iter(jobs))
+        self._jobs.add(chosen)
+        return jobs[chosen]
 
     # --- questions --------------------------------------------------------------------
 
@@ -115,14 +122,15 @@ class Session:
             if isinstance(answer, RankdbgError):
                 results.update({rank.process: Silence(rank, answer.what) for rank in on_node})
                 continue
-            for entry in answer["answers"]:
-                key = ProcessKey(node, *entry["process"])
-                if key in by_key:
-                    results[key] = Answer(by_key[key], entry["value"])
-            for entry in answer["silent"]:
-                key = ProcessKey(node, *entry["process"])
-                if key in by_key:
-                    results[key] = Silence(by_key[key], entry["reason"])
+            with _understanding(node, question.kind):
+                for entry in answer["answers"]:
+                    key = ProcessKey(node, *entry["process"])
+                    if key in by_key:
+                        results[key] = Answer(by_key[key], entry["value"])
+                for entry in answer["silent"]:
+                    key = ProcessKey(node, *entry["process"])
+                    if key in by_key:
+                        results[key] = Silence(by_key[key], entry["reason"])
         return [
             results.get(rank.process) or Silence(rank, "the node did not mention it")
             for rank in ranks
@@ -156,17 +164,21 @@ class Session:
             if isinstance(answer, RankdbgError):
                 silent.update({r.process: answer.what for r in ranks if r.host == node})
                 continue
-            distinct = [_threads(entry, threads, with_locals) for entry in answer["distinct"]]
-            for entry in answer["processes"]:
-                rank = by_key.get(ProcessKey(node, *entry["process"]))
-                if rank is not None:
-                    chosen = tuple(distinct[index] for index in entry["samples"])
-                    seen.append(Sampled(rank, chosen, entry["source"], entry["why"]))
-            for entry in answer["silent"]:
-                silent[ProcessKey(node, *entry["process"])] = entry["reason"]
-        here = {sampled.rank.process for sampled in seen}
-        missing = [rank for rank in ranks if rank.process not in here]
-        return seen, [Silence(r, silent.get(r.process, "it was not seen")) for r in missing]
+            with _understanding(node, "stacks"):
+                distinct = [_threads(entry, threads, with_locals) for entry in answer["distinct"]]
+                for entry in answer["processes"]:
+                    rank = by_key.get(ProcessKey(node, *entry["process"]))
+                    if rank is not None:
+                        chosen = tuple(distinct[index] for index in entry["samples"])
+                        seen.append(Sampled(rank, chosen, entry["source"], entry["why"]))
+                for entry in answer["silent"]:
+                    silent[ProcessKey(node, *entry["process"])] = entry["reason"]
+        sampled = {entry.rank.process: entry for entry in seen}
+        missing = [rank for rank in ranks if rank.process not in sampled]
+        return (
+            [sampled[rank.process] for rank in ranks if rank.process in sampled],
+            [Silence(rank, silent.get(rank.process, "it was not seen")) for rank in missing],
+        )
 
     def evaluate(
         self,
@@ -189,7 +201,17 @@ class Session:
         """Everything that was asked and answered in this session, to be opened again."""
         from rankdbg.clusters import snapshot
 
-        snapshot.save(Path(directory), self.cluster.target, self._asked)
+        asked = {
+            node: [self._of_our_jobs(*pair) for pair in self._asked[node]] for node in self._asked
+        }
+        snapshot.save(Path(directory), self.cluster.target, asked)
+
+    def _of_our_jobs(self, question: wire.Message, answer: Any) -> tuple[wire.Message, Any]:
+        """Other jobs on the same machines are nobody's business who gets the snapshot."""
+        if question["ask"] != "roster" or not self._jobs:
+            return question, answer
+        ours = [entry for entry in answer["processes"] if entry["job"] in self._jobs]
+        return question, {**answer, "processes": ours, "notes": [], "other_users": []}
 
     # --- nodes ------------------------------------------------------------------------
 
@@ -258,6 +280,16 @@ def check_job(roster: Roster, jobs: dict[str, list[Rank]], name: str | None) -> 
     if roster.other_users:
         hint = f"look as that user: sudo -u {roster.other_users[0]} rankdbg ps"
     raise NoJob("no job is running here", *why, *roster.notes, hint=hint)
+
+
+@contextmanager
+def _understanding(node: str, what: str) -> Iterator[None]:
+    """What comes from elsewhere, or from a file, may be anything."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise NodeFailed(f"the answer of {node} about its {what} is damaged ({reason})") from None
 
 
 # --- from the wire's messages to types ----------------------------------------------------

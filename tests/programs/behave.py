@@ -64,9 +64,7 @@ def in_state_d():
     here = os.environ["BEHAVE_SCRATCH"]
     source, library = os.path.join(here, f"{RANK}.c"), os.path.join(here, f"{RANK}.so")
     with open(source, "w") as file:
-        file.write(
-            "#include <unistd.h>\nvoid hang(void) { if (vfork() == 0) for (;;) pause(); }\n"
-        )
+        file.write("#include <unistd.h>\nvoid hang(void) { if (vfork() == 0) for (;;) pause(); }\n")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     ctypes.PyDLL(library).hang()
 

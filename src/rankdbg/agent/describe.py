@@ -90,7 +90,13 @@ def exception_text(error: BaseException) -> str:
     return f"{name}: {message}"[:LONGEST_TEXT] if message else name
 
 
-_BRACKETS: dict[type, Any] = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})"), dict: "{}"}
+_BRACKETS: dict[type, Any] = {
+    list: "[]",
+    tuple: "()",
+    set: "{}",
+    frozenset: ("frozenset({", "})"),
+    dict: "{}",
+}
 
 
 def _text(value: Any, longest: int, depth: int) -> str:

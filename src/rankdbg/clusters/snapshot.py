@@ -22,7 +22,7 @@ from rankdbg.user_code import innermost_user_frame
 
 VERSION = 1
 
-Asked = tuple[wire.Message, Any]  # a question and its answer
+Asked = tuple[dict[str, Any], Any]  # a question and its answer
 
 
 # --- writing ------------------------------------------------------------------------------
@@ -56,9 +56,10 @@ def _write_all(partial: Path, target: str, asked: Mapping[str, Iterable[Asked]])
         "nodes": dict(zip(folders, asked, strict=True)),
     }
     _write(partial / "snapshot.json", head)
+    (partial / "nodes").mkdir(mode=0o700)
     for folder, node in zip(folders, asked, strict=True):
         place = partial / "nodes" / folder
-        place.mkdir(mode=0o700, parents=True)
+        place.mkdir(mode=0o700)
         for number, (question, answer) in enumerate(asked[node], 1):
             path = place / f"{question['ask']}-{number}.json"
             _write(path, {"question": question, "answer": answer})

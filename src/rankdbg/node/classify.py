@@ -7,15 +7,18 @@ and the children of a rank, which inherit its environment and so its number.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rankdbg import identity
 from rankdbg.node.discovery import Process
 
 Parent = Callable[[int], int]  # the parent of any process of the machine, 0 if unknown
 
-_SCHEDULERS = ("slurm", "openmpi", "pmi")
+# The program itself said so. All other sources are variables, which children inherit.
+_SAID = ("init", "torch")
+_SCHEDULERS = ("openmpi", "pmi", "slurm")
 
 # What multiprocessing's children run when they are somebody's helpers.
 _HELPER_TARGETS = (
@@ -24,6 +27,7 @@ _HELPER_TARGETS = (
     "multiprocessing.managers",
     "concurrent.futures",
     "joblib.",
+    "loky.",
 )
 
 
@@ -31,12 +35,32 @@ def classify(found: list[Process], parent: Parent) -> None:
     """Sets `kind` and `number` of each process."""
     jobs: dict[str, list[Process]] = defaultdict(list)
     for process in found:
-        process.kind = identity.known_kind(process.command) or "rank"
-        process.number = process.labels.get("rank")
+        process.kind = _kind_by_itself(process)
+        process.number = _own_number(process)
         jobs[process.job].append(process)
     known = {process.pid: process for process in found}
     for job in jobs.values():
         _Job(job, known, parent).classify()
+
+
+def _kind_by_itself(process: Process) -> str:
+    """What can be said about a process without a look at the others."""
+    place = _multiprocessing(process)
+    if place:
+        # Not by its command line: a fork has that of its launcher or fork server.
+        return "child" if str(place.get("target")).startswith(_HELPER_TARGETS) else "rank"
+    return identity.known_kind(process.command) or "rank"
+
+
+def _own_number(process: Process) -> int | None:
+    """Its number, unless that is only inherited: who has a title (sglang::scheduler_TP0)
+    was started by an engine, whose environment has the number of the engine."""
+    engine, source = process.labels.get("engine"), process.labels.get("source")
+    inherited = _SCHEDULERS if engine == "ray" else (*_SCHEDULERS, "torchrun")
+    if engine and source in inherited:
+        return None
+    number = process.labels.get("rank")
+    return number if type(number) is int else None
 
 
 class _Job:
@@ -48,105 +72,179 @@ class _Job:
     def classify(self) -> None:
         self._find_launchers()
         self._find_children()
-        if not any(process.number is not None for process in self.ranks()):
-            self._number_the_unnumbered()
-        else:
-            for process in list(self.ranks()):
-                if process.number is None:
-                    process.kind = "child" if self._rank_above(process) else "helper"
+        self._number_engines()
+        self._number_the_unnumbered()
+        self._name_the_others()
         self._settle_duplicates()
 
-    def ranks(self) -> Iterator[Process]:
-        return (process for process in self.members if process.kind == "rank")
+    def ranks(self) -> list[Process]:
+        return [process for process in self.members if process.kind == "rank"]
 
-    def _above(self, process: Process) -> Iterator[Process]:
-        """The processes of this job from which this one descends, nearest first."""
+    def numbered(self) -> list[Process]:
+        return [process for process in self.ranks() if process.number is not None]
+
+    def unnumbered(self) -> list[Process]:
+        return [process for process in self.ranks() if process.number is None]
+
+    def _pids_above(self, process: Process) -> Iterator[int]:
+        """All from which it descends, nearest first, whether they are of the job or not."""
         seen = {process.pid}
         pid = process.ppid
         while pid > 1 and pid not in seen:
             seen.add(pid)
+            yield pid
+            pid = self._parent(pid)
+
+    def _above(self, process: Process) -> Iterator[Process]:
+        """The processes of this job from which this one descends, nearest first."""
+        for pid in self._pids_above(process):
             ancestor = self._known.get(pid)
             if ancestor is not None and ancestor.job == process.job:
                 yield ancestor
-            pid = self._parent(pid)
-
-    def _rank_above(self, process: Process) -> bool:
-        return any(ancestor.kind == "rank" for ancestor in self._above(process))
 
     def _find_launchers(self) -> None:
-        """What got its number from the scheduler, and started something with a RANK."""
-        for process in self.ranks():
-            if process.labels.get("source") in ("init", "torch", "torchrun"):
-                for ancestor in self._above(process):
-                    if ancestor.labels.get("source") in _SCHEDULERS:
-                        ancestor.kind = "launcher"
+        """Who has a number from a weaker source than those that it started: what got it
+        from the scheduler and started something with a RANK, or has the RANK of a machine
+        and started several that torch knows by other numbers."""
+        for process in self.numbered():
+            for ancestor in self._above(process):
+                if _strength(ancestor) < _strength(process) and (
+                    ancestor.labels.get("source") in _SCHEDULERS
+                    or (ancestor.number != process.number and process.labels.get("world") != 1)
+                ):
+                    ancestor.kind = "launcher"
 
     def _find_children(self) -> None:
-        for process in list(self.ranks()):
-            if process.number is None or process.labels.get("source") == "init":
-                continue
+        """A process with the number of one above it has inherited it."""
+        for process in self.numbered():
+            if any(
+                a.kind != "launcher" and a.number == process.number for a in self._above(process)
+            ):
+                process.kind = "child"
+
+    def _number_engines(self) -> None:
+        """The innermost processes of an engine are its ranks: vLLM's EngineCore is one if
+        it has started no workers."""
+        engines = [process for process in self.ranks() if "engine" in process.labels]
+        for process in engines:
             for ancestor in self._above(process):
-                if ancestor.kind != "launcher" and ancestor.number == process.number:
-                    process.kind = "child"
+                if "engine" in ancestor.labels and ancestor.labels["engine"] != "ray":
+                    ancestor.kind = "launcher"
+                elif ancestor.labels.get("source") in _SCHEDULERS:
+                    ancestor.kind = "launcher"
+        chosen = [p for p in engines if p.kind == "rank" and p.number is None]
+        _give_numbers(chosen, itertools.count())
 
     def _number_the_unnumbered(self) -> None:
-        """No process has a number: titles, then multiprocessing's children, then the
-        topmost processes are the ranks."""
-        engines = [p for p in self.ranks() if "engine" in p.labels]
-        workers = [p for p in self.ranks() if _is_worker(p)]
-        if engines:
-            chosen = [p for p in engines if "coordinates" in p.labels] or engines
-        elif workers:
-            chosen = workers
+        """Without any number multiprocessing's children are the ranks, or else the topmost
+        processes. Where some have numbers already, the others of the same parent follow."""
+        numbered = self.numbered()
+        workers = [p for p in self.unnumbered() if _is_worker(p) and not self._worker_above(p)]
+        if numbered:
+            families = {process.ppid for process in numbered if _is_worker(process)}
+            workers = [process for process in workers if process.ppid in families]
+            world = max(process.labels.get("world") or 0 for process in numbered)
+            free = sorted(set(range(world)) - {process.number for process in numbered})
+            _give_numbers(workers, free)
         else:
-            chosen = [p for p in self.ranks() if not self._rank_above(p)]
-        for process in list(self.ranks()):
-            if process not in chosen:
-                below = any(process in self._above(other) for other in chosen)
-                above = self._rank_above(process)
-                process.kind = "launcher" if below else "child" if above else "helper"
-        for number, process in enumerate(sorted(chosen, key=_natural_order)):
-            process.number = number
+            topmost = [
+                p for p in self.unnumbered() if not any(a.kind == "rank" for a in self._above(p))
+            ]
+            _give_numbers(workers or topmost, itertools.count())
+
+    def _worker_above(self, process: Process) -> bool:
+        """A worker that calls os.fork() has a child that says to be the same worker."""
+        return any(_is_worker(ancestor) for ancestor in self._above(process))
+
+    def _name_the_others(self) -> None:
+        ranks = {process.pid for process in self.numbered()}
+        starters = {ancestor.pid for rank in self.numbered() for ancestor in self._above(rank)}
+        for process in self.unnumbered():
+            if process.pid in starters:
+                process.kind = "launcher"
+            elif any(ancestor.pid in ranks for ancestor in self._above(process)):
+                process.kind = "child"
+            else:
+                process.kind = "helper"
 
     def _settle_duplicates(self) -> None:
         """A script that runs as rank 3 may start two Pythons, and both see RANK=3. The one
         that says so itself, or else the one that has loaded most, is the rank."""
+        meshes = self._find_meshes()
         places: dict[tuple[object, ...], list[Process]] = defaultdict(list)
-        for process in self.ranks():
-            if process.alive and process.labels.get("source") not in ("init", None):
-                places[process.number, process.labels.get("role")].append(process)
+        for process in self.numbered():
+            if process.alive:
+                mesh = meshes[process.key]
+                places[process.number, process.labels.get("role"), mesh].append(process)
         for same in places.values():
             for process in sorted(same, key=_importance, reverse=True)[1:]:
-                process.kind = "helper"
-        self._drop_replaced()
+                if process.labels.get("source") in identity.SOURCES and not _says_so(process):
+                    process.kind = "helper"
+        self._drop_replaced(meshes)
 
-    def _drop_replaced(self) -> None:
+    def _drop_replaced(self, meshes: dict[tuple[int, int], int]) -> None:
         """A dead rank whose place a living one has taken (a restart) is history."""
-        living = {process.number for process in self.ranks() if process.alive}
-        for process in list(self.ranks()):
-            if not process.alive and process.number in living:
+        living: dict[int | None, set[int]] = defaultdict(set)
+        for process in self.numbered():
+            if process.alive:
+                living[process.number].add(meshes[process.key])
+        for process in self.numbered():
+            mesh, now = meshes[process.key], living[process.number]
+            if not process.alive and now and (mesh in now or 0 in (mesh, *now)):
                 process.kind = "helper"
+
+    def _find_meshes(self) -> dict[tuple[int, int], int]:
+        """Who started the ranks among which each one is: two torchruns in one job have a
+        rank 3 each. The nearest launcher, or the nearest process (mpirun, a shell) that has
+        ranks of several numbers below it; 0 if there is none."""
+        below: dict[int, set[int | None]] = defaultdict(set)
+        for process in self.numbered():
+            for pid in self._pids_above(process):
+                below[pid].add(process.number)
+        launchers = {process.pid for process in self.members if process.kind == "launcher"}
+
+        def is_starter(pid: int) -> bool:
+            return pid in launchers or len(below[pid]) > 1
+
+        return {
+            process.key: next(filter(is_starter, self._pids_above(process)), 0)
+            for process in self.numbered()
+        }
+
+
+def _give_numbers(processes: Iterable[Process], numbers: Iterable[int]) -> None:
+    for process, number in zip(sorted(processes, key=_natural_order), numbers, strict=False):
+        process.number = number
+
+
+def _multiprocessing(process: Process) -> dict[str, object]:
+    place = process.labels.get("multiprocessing")
+    return place if isinstance(place, dict) else {}
 
 
 def _is_worker(process: Process) -> bool:
-    place = process.labels.get("multiprocessing")
-    if not isinstance(place, dict) or place.get("depth") != 1:
-        return False
-    return not str(place.get("target", "")).startswith(_HELPER_TARGETS)
+    """A process that the main process of a program has started with multiprocessing."""
+    return process.kind == "rank" and _multiprocessing(process).get("depth") == 1
 
 
 def _natural_order(process: Process) -> tuple[object, ...]:
-    place = process.labels.get("multiprocessing") or {}
     coordinates = process.labels.get("coordinates") or {}
     return (
         [coordinates.get(name, 0) for name in ("pp", "dp", "tp", "ep", "cp")],
-        place.get("index", 0),
+        _multiprocessing(process).get("index", 0),
         process.start,
         process.pid,
     )
 
 
-def _importance(process: Process) -> tuple[int, int, int]:
+def _says_so(process: Process) -> bool:
+    return process.labels.get("source") in _SAID
+
+
+def _strength(process: Process) -> int:
     source = process.labels.get("source")
-    strength = -identity.SOURCES.index(source) if source in identity.SOURCES else -99
-    return strength, process.modules, -process.pid
+    return -identity.SOURCES.index(source) if source in identity.SOURCES else 0
+
+
+def _importance(process: Process) -> tuple[int, int, int]:
+    return _strength(process), process.modules, -process.pid

@@ -66,6 +66,24 @@ def main(words: Sequence[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if os.environ.get("RANKDBG_TRACEBACK"):
+            raise
+        report(_own_fault(error))
+        return 70
+
+
+def _own_fault(error: Exception) -> RankdbgError:
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = ""
+    if place is not None:
+        where = f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
+    return RankdbgError(
+        f"rankdbg itself failed: {type(error).__name__}: {error}{where}",
+        hint="RANKDBG_TRACEBACK=1 shows the whole traceback, for a report",
+    )
 
 
 def report(error: RankdbgError) -> None:

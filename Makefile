@@ -1,0 +1,48 @@
+# `make demo` and `make test` need Python 3.10 or later, and nothing else on the machine.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint bench format clean
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+demo: $(VENV)/.installed ## a small real job that hangs, and what rankdbg says about it
+	@$(BIN)/rankdbg demo
+
+test: $(VENV)/.tested-with ## install what the tests need, and run all tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -n 3 --dist loadfile
+
+lint: $(VENV)/.tested-with ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.tested-with ## let ruff format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.tested-with ## all benchmarks, each with the peer's figure
+	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+clean: ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.installed: pyproject.toml rankdbg_agent.pth
+	@echo "installing rankdbg into $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --editable . 2>&1 | grep -v '^WARNING: Location' || true
+	@$(BIN)/rankdbg --version >/dev/null
+	@touch $@
+
+# torch first, and this very version: a plain `torch` would pull gigabytes of CUDA packages.
+$(VENV)/.tested-with: $(VENV)/.installed tests/system-packages
+	tests/system-packages
+	$(BIN)/pip install --quiet torch==2.13.0
+	$(BIN)/pip install --quiet --editable '.[test]'
+	@touch $@

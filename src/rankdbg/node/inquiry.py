@@ -1,0 +1,81 @@
+"""Ask processes: by their agents where these can answer, from outside where not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rankdbg import wire
+from rankdbg.node import processes, relay
+from rankdbg.node.discovery import Process
+from rankdbg.node.probes import ProbeFailed, pyspy
+
+Key = tuple[int, int]  # pid, start
+
+PROBES_AT_ONCE = 8
+# An agent that can answer does so in milliseconds; one that needs longer than this
+# belongs to a process that holds the GIL, and is asked from outside.
+AGENT_SECONDS = 1.0
+
+
+def ask(
+    asked: Mapping[Key, Process],
+    questions: Mapping[Key, wire.Message],
+    deadline: float,
+    patience: float | None = AGENT_SECONDS,
+) -> dict[Key, Any]:
+    if patience is not None:
+        # Leave half of the time for the look from outside.
+        left = deadline - time.monotonic()
+        deadline = time.monotonic() + min(patience, left / 2)
+    sockets = {key: process.socket for key, process in asked.items()}
+    return relay.ask_agents(sockets, questions, deadline)
+
+
+def probe(
+    asked: Mapping[Key, Process], deadline: float, all_threads: bool, with_locals: bool
+) -> dict[Key, Any]:
+    """From outside: the threads of each process, or a text that says why not."""
+
+    def look(key: Key) -> Any:
+        reason = pyspy.available(key[0])
+        left = deadline - time.monotonic()
+        if reason or left <= 0:
+            return reason or "there was no time left to look from outside"
+        try:
+            return pyspy.probe(
+                key[0], seconds=left, all_threads=all_threads, with_locals=with_locals
+            )
+        except ProbeFailed as failure:
+            return str(failure)
+
+    if not asked:
+        return {}
+    from concurrent.futures import ThreadPoolExecutor  # 15 ms that most questions save
+
+    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+        return dict(zip(asked, pool.map(look, asked), strict=True))
+
+
+def can_answer(process: Process) -> bool:
+    """A process that is stopped or dead does not answer: no need to wait for it."""
+    stat = processes.read_stat(process.pid)
+    return stat is not None and stat.start == process.start and stat.state not in "TtZX"
+
+
+def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
+    """What can be found out from outside about a process that does not answer."""
+    stat = processes.read_stat(process.pid)
+    if stat is None or stat.start != process.start:
+        return f"process {process.pid} is gone"
+    if state := processes.explain_state(stat):
+        return state
+    if not process.socket:
+        return f"no agent: {process.no_agent_because}"
+    match no.why:
+        case "late":
+            return f"its agent did not answer within {waited:.1f} s: the process holds the GIL"
+        case "refused" | "closed":
+            return f"its agent hung up{f' ({no.detail})' if no.detail else ''}"
+    return f"its agent answers what cannot be understood: {no.detail}"

@@ -1,0 +1,109 @@
+"""Several samples of the stacks of many processes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rankdbg import wire
+from rankdbg.node import inquiry, processes, relay
+from rankdbg.node.discovery import Process
+from rankdbg.node.inquiry import Key
+
+# A main thread that has used this share of the time is computing.
+BUSY_SHARE = 0.2
+LOOKS_AT_THE_BUSY = 3
+
+
+class Sampler:
+    """Takes samples of many processes, each by its agent if it answers, else by py-spy."""
+
+    def __init__(self, wanted: dict[Key, Process], message: wire.Message, deadline: float) -> None:
+        self._all_threads = message.get("threads") == "all"
+        self._locals = bool(message.get("locals"))
+        self._deadline = deadline
+        outside = bool(message.get("outside"))
+        self._silent: dict[Key, str] = {}
+        self._by_agent: dict[Key, Process] = {}
+        self._by_probe: dict[Key, Process] = {}
+        for key, process in wanted.items():
+            if not processes.is_alive(*key):
+                self._silent[key] = f"process {key[0]} is gone"
+            elif process.socket and not outside and inquiry.can_answer(process):
+                self._by_agent[key] = process
+            else:
+                self._by_probe[key] = process
+        self._distinct: dict[bytes, int] = {}
+        self._threads: list[Any] = []
+        self._samples: dict[Key, list[int]] = {}
+        self._why_outside: dict[Key, str] = {}
+        self._begun = time.monotonic()
+        self._used_before = {key: processes.cpu_seconds(key[0]) for key in self._by_agent}
+
+    def sample(self) -> None:
+        threads = "all" if self._all_threads else "main"
+        question = {"ask": "stacks", "threads": threads, "locals": self._locals}
+        answers = inquiry.ask(
+            self._by_agent, dict.fromkeys(self._by_agent, question), self._deadline
+        )
+        for key, outcome in answers.items():
+            if isinstance(outcome, dict) and isinstance(outcome.get("threads"), list):
+                self._keep(key, outcome["threads"])
+            else:  # from now on from outside
+                process = self._by_agent.pop(key)
+                self._by_probe[key] = process
+                if isinstance(outcome, relay.NoAnswer):
+                    self._why_outside[key] = inquiry.why_silent(
+                        process, outcome, inquiry.AGENT_SECONDS
+                    )
+        probed = inquiry.probe(self._by_probe, self._deadline, self._all_threads, self._locals)
+        for key, seen in probed.items():
+            if isinstance(seen, dict):
+                self._keep(key, seen["threads"])
+            elif key not in self._samples:
+                known = self._why_outside.get(key, "")
+                self._silent[key] = f"{known}; {seen}" if known and known != seen else seen
+                del self._by_probe[key]
+
+    def look_again_at_the_busy(self) -> None:
+        """Processes that compute, and yet stood at the same line in every sample.
+
+        An agent gets the GIL only where its interpreter hands it over, which in a loop is
+        always the same place: such a rank would seem to stand still. py-spy sees all places.
+        """
+        elapsed = time.monotonic() - self._begun
+        busy = {
+            key: process
+            for key, process in self._by_agent.items()
+            if len(set(self._samples.get(key, ()))) == 1
+            and processes.cpu_seconds(key[0]) - self._used_before[key] > BUSY_SHARE * elapsed
+        }
+        for _ in range(LOOKS_AT_THE_BUSY):
+            looks = inquiry.probe(busy, self._deadline, self._all_threads, self._locals)
+            for key, seen in looks.items():
+                if isinstance(seen, dict) and seen["threads"]:
+                    self._keep(key, seen["threads"])
+
+    def _keep(self, key: Key, threads: list[Any]) -> None:
+        for thread in threads:
+            thread.pop("id", None)  # differs in each process
+        text = wire.encode({"threads": threads})
+        index = self._distinct.setdefault(text, len(self._threads))
+        if index == len(self._threads):
+            self._threads.append(threads)
+        self._samples.setdefault(key, []).append(index)
+
+    def result(self) -> Any:
+        return {
+            "distinct": self._threads,
+            "processes": [
+                {
+                    "process": key,
+                    "samples": indices,
+                    "source": "agent" if key in self._by_agent else "py-spy",
+                    "why": self._why_outside.get(key, ""),
+                }
+                for key, indices in self._samples.items()
+            ],
+            "silent": [{"process": k, "reason": r} for k, r in self._silent.items()],
+        }

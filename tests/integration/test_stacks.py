@@ -1,0 +1,152 @@
+"""rankdbg stacks: one tree of all ranks, through agents and from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from jobs import Job
+
+
+def innermost(group: dict) -> str:
+    return group["frames"][0]["function"]
+
+
+def test_one_tree_and_the_odd_one_out(job: Job) -> None:
+    """Each branch has its ranks; the smallest group comes first and is named."""
+    job.start_ranks("waits", "waits", "waits_elsewhere", "waits")
+    job.wait_at("waits", "waits", "waits_elsewhere", "waits")
+    result = job.cli("stacks")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "4 ranks, 3 samples, nothing moved"
+    assert any("waits_elsewhere behave.py" in line and line.endswith(" 2") for line in lines)
+    assert any("waits behave.py" in line and line.endswith(" 0-1,3") for line in lines)
+    assert any(line.startswith("2 ") and line.endswith("<- odd one out") for line in lines)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_json(job: Job) -> None:
+    """Groups have ranks as text, count, frames innermost first and moving; smallest first."""
+    job.start_ranks("waits", "waits", "waits_elsewhere", "waits")
+    job.wait_at("waits", "waits", "waits_elsewhere", "waits")
+    document = job.json("stacks")
+    assert document["schema"] == "rankdbg.stacks/1"
+    smallest, largest = document["groups"]
+    assert (smallest["ranks"], smallest["count"], smallest["moving"]) == ("2", 1, False)
+    assert (largest["ranks"], largest["count"], largest["moving"]) == ("0-1,3", 3, False)
+    user = [frame["function"] for frame in largest["frames"] if "behave" in frame["file"]]
+    assert user == ["waits", "<module>"]
+    assert set(largest["frames"][0]) == {"function", "file", "line"}
+    assert document["odd"] == ["2"]
+    assert document["silent"] == []
+    (root,) = document["tree"][0]["nodes"]
+    assert root["ranks"] == "0-3"
+    assert sorted(child["ranks"] for child in root["children"]) == ["0-1,3", "2"]
+
+
+def test_what_moves_and_what_stands_still(job: Job) -> None:
+    """A rank in a loop is moving, and ranks that move in the same function are one group."""
+    job.start_ranks("loops", "waits", "loops")
+    job.wait_for(lambda ranks: len(ranks) == 3 and all(r.where for r in ranks))
+    groups = {group["ranks"]: group for group in job.json("stacks", "--samples", 10)["groups"]}
+    assert set(groups) == {"0,2", "1"}
+    assert groups["0,2"]["moving"] is True
+    assert innermost(groups["0,2"]) == "loops"
+    assert groups["1"]["moving"] is False
+
+
+def test_from_outside_sees_the_same(job: Job) -> None:
+    """py-spy's stacks and the agents' are the same, so that they merge into one tree."""
+    job.start_ranks("waits", "waits_elsewhere")
+    job.wait_at("waits", "waits_elsewhere")
+    inside, outside = job.json("stacks"), job.json("stacks", "--outside")
+    assert inside["groups"] == outside["groups"]
+    assert set(inside["sources"].values()) == {"agent"}
+    assert set(outside["sources"].values()) == {"py-spy"}
+
+
+def test_all_threads(job: Job) -> None:
+    """--threads all shows each thread by its name; the agent's own are not shown."""
+    job.start_ranks("with_threads", "with_threads")
+    job.wait_at("with_threads", "with_threads")
+    for way in ((), ("--outside",)):
+        threads = {g["thread"] for g in job.json("stacks", "--threads", "all", *way)["groups"]}
+        assert threads == {"main thread", "pump-north", "pump-south"}
+
+
+def test_locals(job: Job) -> None:
+    """--locals shows the variables of the user's frames, bounded."""
+    job.start_ranks("waits")
+    job.wait_at("waits")
+    for way in ((), ("--outside",)):
+        (group,) = job.json("stacks", "--locals", *way)["groups"]
+        frames = group["locals"]["0"]
+        values = next(values for values in frames if "loss" in values)
+        assert values["loss"] == "2.5"
+        assert len(values["text"]) < 200
+    text = job.cli("stacks", "--locals").stdout
+    assert "rank 0 in waits behave.py" in text
+    assert "loss = 2.5" in text
+
+
+def test_stopped_and_blocked_ranks_are_read_from_outside(job: Job, tmp_path) -> None:
+    """SIGSTOP, state D and a held GIL: their stacks are there, with the reason, and no target
+    is left in another state."""
+    behaviours = ("waits", "waits", "in_state_d", "holds_gil")
+    job.start_ranks(*behaviours, env={"BEHAVE_SCRATCH": str(tmp_path)})
+    ranks = job.wait_at(*behaviours)
+    os.kill(ranks[1].pid, signal.SIGSTOP)
+    job.wait_for(lambda ranks: any(rank.state == "stopped" for rank in ranks))
+    document = job.json("stacks")
+    assert document["silent"] == []
+    sources = document["sources"]
+    assert sources == {"0": "agent", "1": "py-spy", "2": "py-spy", "3": "py-spy"}
+    states = [open(f"/proc/{rank.pid}/stat").read().rpartition(")")[2].split()[0] for rank in ranks]
+    assert states[1:3] == ["T", "D"]
+    assert states[0] in "SR"
+    text = job.cli("stacks").stdout
+    assert "state D" in text
+    assert "holds the GIL" in text
+    assert f"kill -CONT {ranks[1].pid}" in text
+
+
+def test_a_rank_that_dies_between_listing_and_asking(job: Job) -> None:
+    """It comes back as a silence with the reason; the others answer."""
+    job.start_ranks("waits", "waits", "waits")
+    ranks = job.wait_at("waits", "waits", "waits")
+    with job.session() as session:
+        listed = session.job(job.name)
+        os.kill(ranks[1].pid, signal.SIGKILL)
+        while open(f"/proc/{ranks[1].pid}/stat").read().rpartition(")")[2].split()[0] != "Z":
+            pass
+        seen, silent = session.stacks(listed)
+        assert {sampled.rank.number for sampled in seen} == {0, 2}
+        assert [silence.rank.number for silence in silent] == [1]
+        assert "zombie" in silent[0].reason
+        values = session.evaluate(listed, "loss")
+        assert "zombie" in next(v for v in values if v.rank.number == 1).reason
+
+
+def test_deep_recursion_is_bounded(job: Job) -> None:
+    """Of 5,000 frames both ends are shown, and how many were left out."""
+    job.start_ranks("recurses")
+    job.wait_at("recurses")
+    (group,) = job.json("stacks", "--samples", 1)["groups"]
+    assert len(group["frames"]) < 1100
+    assert any("frames left out" in frame["function"] for frame in group["frames"])
+
+
+@pytest.mark.parametrize("timeout", ["1", "2"])
+def test_one_mute_rank_does_not_hold_up_the_others(job: Job, timeout: str) -> None:
+    """All answer within --timeout and the grace, however long one of them says nothing."""
+    job.start_ranks("waits", "holds_gil", "waits")
+    job.wait_at("waits", "holds_gil", "waits")
+    begun = time.monotonic()
+    document = job.json("ask", "all", "loss", "--timeout", timeout)
+    assert time.monotonic() - begun < float(timeout) + 3
+    assert document["groups"][0]["ranks"] == "0,2"
+    assert [silence["rank"] for silence in document["silent"]] == [1]
+    assert "GIL" in document["silent"][0]["reason"]

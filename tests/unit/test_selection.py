@@ -1,0 +1,631 @@
+"""Selections: what they mean, what is refused and where, and how ranks are written."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rankdbg.errors import MeshError, SelectionError
+from rankdbg.selection import (
+    coordinates,
+    format_numbers,
+    format_ranks,
+    mesh_roster,
+    parse,
+    parse_mesh,
+    pick,
+)
+from rankdbg.types import ProcessKey, Rank
+
+MESH = {"pp": 4, "dp": 8, "tp": 4}
+ROSTER = mesh_roster(MESH)
+
+
+def make_rank(pid: int, number: int | None = None, host: str = "node-1", **labels: Any) -> Rank:
+    return Rank(ProcessKey(host, pid, 0), job=labels.pop("job", "train"), number=number, **labels)
+
+
+# Two meshes in one job, as in reinforcement learning, and a process without a number.
+ROLES = [
+    *(make_rank(100 + n, n, host="node-1", role="policy") for n in range(4)),
+    *(make_rank(200 + n, n, host="node-2", role="critic", state="stopped") for n in range(2)),
+    make_rank(300, host="node-2", role="my role", state="no agent"),
+]
+
+
+def numbers(text: str, roster: Sequence[Rank] = ROSTER) -> list[int | None]:
+    return [rank.number for rank in pick(parse(text), roster)]
+
+
+def pids(text: str) -> list[int]:
+    return [rank.pid for rank in pick(parse(text), ROLES)]
+
+
+def refusal(text: str, roster: Sequence[Rank] = ROSTER) -> SelectionError:
+    with pytest.raises(SelectionError) as caught:
+        pick(parse(text), roster)
+    return caught.value
+
+
+def marked(error: SelectionError | MeshError) -> str:
+    """The part of the text that the carets stand under."""
+    return error.text[error.start : error.end]
+
+
+# What selections mean
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ranks(3)", [3]),
+        ("ranks(1,3,5)", [1, 3, 5]),
+        ("ranks(1:10:2)", [1, 3, 5, 7, 9]),
+        ("ranks(1:4)", [1, 2, 3]),
+        ("ranks(:3)", [0, 1, 2]),
+        ("ranks(126:)", [126, 127]),
+        ("ranks(124::2)", [124, 126]),
+        ("ranks(124::)", [124, 125, 126, 127]),
+        ("ranks(:)", list(range(128))),
+        ("ranks(::)", list(range(128))),
+        (
+            "ranks(pp=2, dp=(1,3), tp=2:8)",
+            [
+                number
+                for number, (pp, dp, tp) in enumerate(
+                    itertools.product(range(4), range(8), range(4))
+                )
+                if pp == 2 and dp in (1, 3) and tp in range(2, 8)
+            ],
+        ),
+    ],
+)
+def test_seed_grammar(text: str, expected: list[int]) -> None:
+    """What the seed's `cast` accepts means the same here."""
+    assert numbers(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("3", "ranks(3)"),
+        (":", "ranks(:)"),
+        ("tp=0", "ranks(tp=0)"),
+        ("0-6,9", "ranks(0,1,2,3,4,5,6,9)"),
+        ("0-6,9", "ranks(0:7,9)"),
+        ("tp=0-2", "ranks(tp=0:3)"),
+        ("tp=(0,2-3)", "ranks(tp=(0,2:4))"),
+        ("rank=0-3,tp=0", "ranks(tp=0,rank=(0:4))"),
+        ("rank=5", "5"),
+        ("5-5", "5"),
+        ("007", "7"),
+        ("2,1,1", "1,2"),
+        ("dp=(3)", "dp=3"),
+        ("all", "ranks(all)"),
+        ("*", "ranks( * )"),
+        ("all", ":"),
+        ("  ranks (\tpp = 2 ,\n dp = ( 1 , 2 : 4 ) , rank = 64 - 80 )  ", "pp=2,dp=1:4,rank=64-80"),
+    ],
+)
+def test_same_meaning(short: str, long: str) -> None:
+    """`ranks( )`, white space, order and the way of writing a range change nothing."""
+    assert numbers(short) == numbers(long)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("role=policy", [100, 101, 102, 103]),
+        ("role=p*,rank=0-1", [100, 101]),
+        ("role=(policy,my*)", [100, 101, 102, 103, 300]),
+        ('role="my role"', [300]),
+        ("role='my role'", [300]),
+        ("role=my role", [300]),
+        ("role=[!p]*", [200, 201, 300]),
+        ("host=node-2", [200, 201, 300]),
+        ("host=node-?,role=critic", [200, 201]),
+        ("state=stopped", [200, 201]),
+        ("state=no agent", [300]),
+        ("state=(no agent, stopped)", [200, 201, 300]),
+        ("job=train,pid=(101,300)", [101, 300]),
+        ("pid=200:400", [200, 201, 300]),
+    ],
+)
+def test_text_keys(text: str, expected: list[int]) -> None:
+    """Roles, hosts, states and jobs are globs; pids are numbers."""
+    assert pids(text) == expected
+
+
+def test_shared_number() -> None:
+    """A number that two processes have picks both, in the order of their hosts."""
+    assert pids("1") == [101, 201]
+
+
+def test_unnumbered() -> None:
+    """A process without a number is in `all`, at the end, and never in a range."""
+    assert pids("all") == [100, 200, 101, 201, 102, 103, 300]
+    assert 300 not in pids(":")
+
+
+def test_empty_role() -> None:
+    """An empty text in quotes picks the processes that have no role."""
+    roster = [make_rank(1, 0, role="policy"), make_rank(2, 1)]
+    assert numbers('role=""', roster) == [1]
+
+
+def test_colon_in_text() -> None:
+    """Process titles with colons need no quotes."""
+    roster = [make_rank(1, 0, role="sglang::scheduler"), make_rank(2, 1)]
+    assert numbers("role=sglang::*,rank=:", roster) == [0]
+
+
+def test_case() -> None:
+    """Globs heed upper and lower case on every system."""
+    assert refusal("role=Policy", ROLES).what == "no role Policy"
+
+
+def test_range_beyond() -> None:
+    """A range may reach beyond the ranks that exist, if it picks one."""
+    assert numbers("126:1000") == [126, 127]
+    assert numbers(f"127-{10**30}") == [127]
+    assert numbers("tp=3:99,pp=0,dp=0") == [3]
+
+
+def test_ragged_mesh() -> None:
+    """A rank that lacks a dimension is not picked by it."""
+    roster = [make_rank(1, 0, coordinates={"tp": 0}), make_rank(2, 1)]
+    assert numbers("tp=:", roster) == [0]
+
+
+def test_spans() -> None:
+    """A selection remembers where its terms and values stand."""
+    selection = parse("ranks(pp=2, dp=(1, 3:5))")
+    terms = [(term.key, selection.text[term.start : term.end]) for term in selection.terms]
+    assert terms == [("pp", "pp=2"), ("dp", "dp=(1, 3:5)")]
+    values = selection.terms[1].values
+    assert [selection.text[value.start : value.end] for value in values] == ["1", "3:5"]
+
+
+# What is refused, and where the caret stands
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "place", "start"),
+    [
+        ("", "nothing is selected", "", 0),
+        ("   ", "nothing is selected", "   ", 0),
+        ("ranks()", "nothing is selected", "()", 5),
+        ("pp=1,tp=()", "nothing is selected", "()", 8),
+        ("1,", "a comma with nothing after it", ",", 1),
+        ("ranks(1, 2, )", "a comma with nothing after it", ",", 10),
+        ("dp=(1,)", "a comma with nothing after it", ",", 5),
+        ("1,,2", "a comma with nothing before it", ",", 2),
+        (",1", "a comma with nothing before it", ",", 0),
+        ("ranks(1", "this parenthesis is not closed", "(", 5),
+        ("ranks(dp=(1,3)", "this parenthesis is not closed", "(", 5),
+        ("ranks(dp=(1,3", "this parenthesis is not closed", "(", 9),
+        ('role="my role', "this quote is not closed", '"', 5),
+        ("ranks(1))", "the selection has ended before this", ")", 8),
+        ("ranks(1) n", "the selection has ended before this", "n", 9),
+        ("1)", ") does not belong here", ")", 1),
+        ("(1,3)", "( does not belong here", "(", 0),
+        ("rank(3)", "( does not belong here", "(", 4),
+        ("ranks((1))", "( does not belong here", "(", 6),
+        ("role=policy tp=0", "= does not belong here", "=", 14),
+        ("=3", "= does not belong here", "=", 0),
+        ("tp=", "tp= has no value", "tp=", 0),
+        ("dp=1, tp= , pp=1", "tp= has no value", "tp=", 6),
+        ("5:2", "the range 5:2 is empty", "5:2", 0),
+        ("ranks(1, 5:5)", "the range 5:5 is empty", "5:5", 9),
+        (":0", "the range :0 is empty", ":0", 0),
+        ("tp=5-2", "the range 5-2 is empty", "5-2", 3),
+        ("0:8:0", "a step of 0 goes nowhere", "0", 4),
+        ("-3", "a number cannot be negative", "-3", 0),
+        ("tp=0:-1", "a number cannot be negative", "-1", 5),
+        ("3--1", "a number cannot be negative", "-1", 2),
+        ("tp=x", "x is not a number or a range", "x", 3),
+        ("tp='0'", "0 is not a number or a range", "'0'", 3),
+        ("policy", "policy is not a number or a range", "policy", 0),
+        ("1 2", "1 2 is not a number or a range", "1 2", 0),
+        ("1-2-3", "1-2-3 is not a number or a range", "1-2-3", 0),
+        ("٣", "٣ is not a number or a range", "٣", 0),
+        ("3=4", "3 is not a name", "3", 0),
+        ("all, tp=0", "all stands alone", "all", 0),
+        ("3, *", "* stands alone", "*", 3),
+        ("tp=0, dp=1, tp=1", "tp is named twice", "tp", 12),
+    ],
+)
+def test_malformed(text: str, what: str, place: str, start: int) -> None:
+    """A selection that is not well formed is refused before there is a roster."""
+    with pytest.raises(SelectionError) as caught:
+        parse(text)
+    error = caught.value
+    assert (error.what, marked(error), error.start) == (what, place, start)
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "place", "why"),
+    [
+        ("ranks(99,500)", "no rank 500", "500", "this job has 0-127"),
+        (f"{10**30}", f"no rank {10**30}", f"{10**30}", "this job has 0-127"),
+        ("ranks(200:300)", "no rank 200:300", "200:300", "this job has 0-127"),
+        ("tp=(0,9)", "no tp 9", "9", "this job has 0-3"),
+        ("tp=5-8", "no tp 5-8", "5-8", "this job has 0-3"),
+        ("role=policy", "no role policy", "policy", "no process of this job has a role"),
+        ("pp=1, rank=0", "nothing has rank=0 and all that is before it", "rank=0", "32-63"),
+    ],
+)
+def test_nothing_there(text: str, what: str, place: str, why: str) -> None:
+    """What is not in the job is refused with what is there instead."""
+    error = refusal(text)
+    assert (error.what, marked(error)) == (what, place)
+    assert error.why[2].endswith(why)
+
+
+def test_no_such_role() -> None:
+    """A glob that matches nothing is answered with the names that exist."""
+    error = refusal("role=(critic, policx*)", ROLES)
+    assert (error.what, marked(error)) == ("no role policx*", "policx*")
+    assert error.why[2] == "this job has: critic, my role, policy"
+
+
+def test_unknown_dimension() -> None:
+    """An unknown dimension is shown as in SCREENS.md, with the nearest name."""
+    assert str(refusal("ranks(pp=2, tp=0:4, dq=1)")) == (
+        "no dimension dq\n"
+        "  ranks(pp=2, tp=0:4, dq=1)\n"
+        "                      ^^\n"
+        "  this job has: pp (0-3), dp (0-7), tp (0-3)\n"
+        "  hint: did you mean dp?"
+    )
+    assert refusal("TP=0").hint == "did you mean tp?"
+    assert refusal("hots=1").hint == "did you mean host?"
+    assert "role, host" in refusal("zzz=1").hint
+
+
+def test_no_dimensions() -> None:
+    """A job without a mesh says so."""
+    assert refusal("tp=0", ROLES).why[2] == "this job has no dimensions"
+
+
+def test_white_space_and_caret() -> None:
+    """Tabs and line breaks do not move the caret away from its place."""
+    lines = str(refusal("\tpp=1,\n\tdq=1")).splitlines()
+    assert (lines[1].index("dq"), len(lines[1])) == (lines[2].index("^^"), len("   pp=1,  dq=1"))
+
+
+def test_number_beside_dimension() -> None:
+    """A bare number beside a dimension is refused with the two things it may mean."""
+    error = refusal("ranks(3, tp=0)")
+    assert (error.what, marked(error)) == ("3 needs a name beside tp=", "3")
+    assert "rank=3" in error.hint
+    error = refusal("pp=1, tp=0, 3")
+    assert (error.what, marked(error)) == ("3 needs a name beside tp=", "3")
+    assert "tp=(…,3)" in error.hint
+
+
+def test_missing_before_combination() -> None:
+    """That a name is unknown is said before that other terms do not go together."""
+    assert refusal("pp=1, rank=0, dq=1").what == "no dimension dq"
+
+
+def test_empty_roster() -> None:
+    """Nothing can be picked out of no ranks, not even all."""
+    for text in ("all", "3", "tp=0"):
+        assert refusal(text, []).what == "there are no ranks to select from"
+
+
+def test_no_numbers() -> None:
+    """A number is refused where no process has one."""
+    assert refusal("0", [make_rank(1)]).why[2] == "no process of this job has a rank"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 100_000,
+        "ranks(" * 20_000,
+        "tp=" * 30_000,
+        "," * 100_000,
+        "-" * 100_000,
+        "- " * 50_000,
+        ":" + " " * 100_000 + "x",
+        "1" + " " * 100_000 + "-x",
+        "9" * 100_000,
+        f"0:{'9' * 100_000}",
+        "'\"" * 50_000,
+        "x" * 100_000 + "=1",
+        "role=" + "[" * 100_000,
+        "role=" + "*a" * 50_000,
+        ",".join(f"k{n}=1" for n in range(12_000)),
+    ],
+    ids=lambda text: text[:8],
+)
+def test_long_and_wrong(text: str) -> None:
+    """A hundred kilobytes of nonsense are refused at once."""
+    started = time.perf_counter()
+    refusal(text)
+    assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ",".join(map(str, range(15_000))),
+        ",".join(f"{n}-{n + 1}" for n in range(0, 16_000, 2)),
+        ",".join([":"] * 50_000),
+        ",".join(f"{n}:" for n in range(15_000)),
+        ",".join(f"{n}::2" for n in range(12_000)),
+        ",".join(f"::{n}" for n in range(1, 15_000)),
+    ],
+    ids=["numbers", "runs", "all", "overlapping", "even", "steps"],
+)
+def test_long_and_right(text: str) -> None:
+    """A hundred kilobytes of overlapping ranges do not multiply with the ranks."""
+    roster = [make_rank(n, n) for n in range(20_000)]
+    started = time.perf_counter()
+    assert pick(parse(text), roster)
+    assert time.perf_counter() - started < 5
+
+
+def test_speed() -> None:
+    """A hundred thousand ranks are picked and written in well under a second."""
+    roster = mesh_roster({"pp": 10, "dp": 1000, "tp": 10})
+    started = time.perf_counter()
+    picked = pick(parse("pp=(0,2-9), tp=0:10:2, rank=:"), roster)
+    written = format_ranks(picked, roster)
+    assert time.perf_counter() - started < 2
+    assert len(picked) == 45_000
+    assert written.startswith("0,2,4,6,8,10,")
+
+
+# How ranks are written
+
+
+@pytest.mark.parametrize(
+    ("given_numbers", "expected"),
+    [
+        ([], ""),
+        ([5], "5"),
+        ([1, 0], "0-1"),
+        ([0, 2, 4], "0,2,4"),
+        ([*range(7), *range(8, 1024)], "0-6,8-1023"),
+        ([3, 3, 2, 2, 9], "2-3,9"),
+    ],
+)
+def test_format_numbers(given_numbers: list[int], expected: str) -> None:
+    """Runs are written with a dash, in order, each number once."""
+    assert format_numbers(given_numbers) == expected
+
+
+def by_pid(*wanted: int) -> list[Rank]:
+    return [rank for rank in ROLES if rank.pid in wanted]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ((), ""),
+        ((102, 103), "2-3"),
+        ((100, 200), "0"),
+        ((100, 101), "role=policy,rank=0-1"),
+        ((100, 102), "role=policy,rank=(0,2)"),
+        ((300,), "pid=300"),
+        ((100, 201), "pid=(100,201)"),
+        ((100, 101, 102, 103, 200, 201, 300), "all"),
+    ],
+)
+def test_format_ranks(wanted: tuple[int, ...], expected: str) -> None:
+    """Numbers where they are enough, else role and number, else pids; and it picks the same."""
+    text = format_ranks(by_pid(*wanted), ROLES)
+    assert text == expected
+    if text:
+        assert sorted(pids(text)) == sorted(wanted)
+
+
+def test_format_without_roster() -> None:
+    """Without a roster numbers are taken to be enough, and pids where there are none."""
+    assert format_ranks(by_pid(100, 101)) == "0-1"
+    assert format_ranks(by_pid(300)) == "pid=300"
+
+
+def test_format_same_pid() -> None:
+    """Pods count their pids alike: the host tells them apart."""
+    roster = [make_rank(7, host="pod-a"), make_rank(7, host="pod-b")]
+    assert format_ranks(roster[:1], roster) == "host=pod-a,pid=7"
+
+
+def test_format_not_one_selection() -> None:
+    """What no single selection can say is not taken for another when it is pasted back."""
+    roster = [
+        make_rank(pid, number, host=f"pod-{role}", role=role)
+        for role in ("critic", "policy")
+        for pid, number in ((7, 0), (8, 1))
+    ]
+    text = format_ranks([roster[0], roster[3]], roster)
+    assert text == "role=critic,rank=0 and role=policy,rank=1"
+    with pytest.raises(SelectionError):
+        parse(text)
+    roster = [make_rank(pid, host=host) for host in ("pod-a", "pod-b") for pid in (7, 8)]
+    assert format_ranks(roster[1:3], roster) == "host=pod-a,pid=8 and host=pod-b,pid=7"
+
+
+@pytest.mark.parametrize("role", ["a b", "f(x)", "a,b", "it's", "[x]", "a*", "?", "k=v", "", " a "])
+def test_format_odd_role(role: str) -> None:
+    """A role with marks of the grammar in it is quoted so that it reads back."""
+    roster = [make_rank(1, 0, role=role), make_rank(2, 0, role="other"), make_rank(3, 1, role="xx")]
+    text = format_ranks(roster[:1], roster)
+    assert text.startswith("role=")
+    assert pick(parse(text), roster) == roster[:1]
+
+
+# Meshes
+
+
+def test_parse_mesh() -> None:
+    """A mesh keeps its dimensions in order; white space is free."""
+    assert list(parse_mesh("pp=2,dp=3,tp=4").items()) == [("pp", 2), ("dp", 3), ("tp", 4)]
+    assert parse_mesh(" pp = 2 , data_parallel=1 ") == {"pp": 2, "data_parallel": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "what", "place"),
+    [
+        ("", "not a dimension and its size: nothing", ""),
+        ("pp=2,", "not a dimension and its size: nothing", ""),
+        ("pp=2,,tp=2", "not a dimension and its size: nothing", ""),
+        ("pp=2,tp", "not a dimension and its size: tp", "tp"),
+        ("pp=2,3", "not a dimension and its size: 3", "3"),
+        ("pp=1.5", "not a dimension and its size: pp=1.5", "pp=1.5"),
+        ("pp=2 tp=2", "not a dimension and its size: pp=2 tp=2", "pp=2 tp=2"),
+        ("pp=0", "not a size for pp", "0"),
+        ("dp=1,pp=-2", "not a size for pp", "-2"),
+        (f"pp={'9' * 5000}", "not a size for pp", "9" * 5000),
+        ("pp=2,pp=3", "pp is named twice", "pp"),
+        ("pp=2,role=3", "role cannot name a dimension", "role"),
+        ("pp=100000,tp=1000", "a mesh of more than 10,000,000 ranks", "pp=100000,tp=1000"),
+    ],
+)
+def test_bad_mesh(text: str, what: str, place: str) -> None:
+    """A mesh that is not well formed is refused with a caret under the place."""
+    with pytest.raises(MeshError) as caught:
+        parse_mesh(text)
+    assert (caught.value.what, marked(caught.value)) == (what, place)
+
+
+@pytest.mark.parametrize("name", ["role", "host", "state", "rank", "pid", "job"])
+def test_reserved_names(name: str) -> None:
+    """No dimension can have a name that selections use otherwise."""
+    with pytest.raises(MeshError):
+        parse_mesh(f"{name}=2")
+
+
+def test_coordinates() -> None:
+    """The last dimension counts fastest; outside of the mesh there are none."""
+    mesh = {"pp": 2, "dp": 2, "tp": 2}
+    assert coordinates(0, mesh) == {"pp": 0, "dp": 0, "tp": 0}
+    assert coordinates(3, mesh) == {"pp": 0, "dp": 1, "tp": 1}
+    assert coordinates(6, mesh) == {"pp": 1, "dp": 1, "tp": 0}
+    assert coordinates(8, mesh) == coordinates(-1, mesh) == coordinates(0, {}) == {}
+
+
+def test_mesh_roster() -> None:
+    """A made-up roster has every rank of the mesh, at its coordinates."""
+    assert [rank.number for rank in ROSTER] == list(range(128))
+    assert all(rank.coordinates == coordinates(rank.pid, MESH) for rank in ROSTER)
+    assert ROSTER[5].process == ProcessKey("", 5, 0)
+    with pytest.raises(MeshError):
+        mesh_roster({"x": 10_000, "y": 10_000})
+
+
+# Properties
+
+
+@given(st.sets(st.integers(0, 300), min_size=1), st.sets(st.integers(0, 300)))
+@settings(deadline=None)
+def test_round_trip(wanted: set[int], others: set[int]) -> None:
+    """What is printed for a set of ranks picks that set again."""
+    roster = [make_rank(n, n) for n in wanted | others]
+    assert numbers(format_numbers(wanted), roster) == sorted(wanted)
+
+
+@st.composite
+def rosters(draw: st.DrawFn) -> list[Rank]:
+    rows = st.tuples(
+        st.sampled_from(["a", "b*", "c d"]),
+        st.integers(0, 3) | st.none(),
+        st.sampled_from(["", "x", "y'\"z", "n-[1]"]),
+    )
+    return [
+        make_rank(pid // 2, number, host=f"{host}{pid % 2}", role=role)
+        for pid, (host, number, role) in enumerate(draw(st.lists(rows, min_size=1, max_size=8)))
+    ]
+
+
+@given(st.data(), rosters())
+@settings(deadline=None)
+def test_format_round_trip(data: st.DataObject, roster: list[Rank]) -> None:
+    """What is written for some ranks of a roster picks them again, or is refused."""
+    wanted = data.draw(st.sets(st.sampled_from(roster).map(lambda rank: rank.process), min_size=1))
+    text = format_ranks([rank for rank in roster if rank.process in wanted], roster)
+    try:
+        picked = {rank.process for rank in pick(parse(text), roster)}
+    except SelectionError:
+        assert " and " in text
+    else:
+        assert picked == wanted
+
+
+numbers_drawn = st.integers(0, 5)
+ends = st.none() | numbers_drawn
+atoms = st.one_of(
+    numbers_drawn.map(lambda n: (f"{n}", range(n, n + 1))),
+    st.tuples(numbers_drawn, numbers_drawn).map(
+        lambda ab: (f"{min(ab)}-{max(ab)}", range(min(ab), max(ab) + 1))
+    ),
+    st.tuples(ends, ends, st.none() | st.integers(1, 3)).map(
+        lambda abc: (
+            ":".join("" if end is None else f"{end}" for end in abc),
+            range(1000)[slice(*abc)],
+        )
+    ),
+)
+values = st.lists(atoms, min_size=1, max_size=3)
+meshes = st.lists(st.integers(1, 4), min_size=3, max_size=3).map(
+    lambda sizes: dict(zip(("pp", "dp", "tp"), sizes, strict=True))
+)
+
+
+@given(meshes, st.dictionaries(st.sampled_from(["pp", "dp", "tp", "rank"]), values, min_size=1))
+@settings(max_examples=500, deadline=None)
+def test_pick_by_hand(mesh: dict[str, int], terms: dict[str, list[tuple[str, range]]]) -> None:
+    """Picking agrees with asking every rank about every term, and refuses what finds none."""
+    roster = mesh_roster(mesh)
+    text = ", ".join(f"{key}=({','.join(t for t, _ in atoms)})" for key, atoms in terms.items())
+    labels = [{**rank.coordinates, "rank": rank.number or 0} for rank in roster]
+    expected = [
+        label["rank"]
+        for label in labels
+        if all(any(label[key] in r for _, r in atoms) for key, atoms in terms.items())
+    ]
+    each_finds_some = all(
+        any(label[key] in r for label in labels) for key, atoms in terms.items() for _, r in atoms
+    )
+    if expected and each_finds_some:
+        assert numbers(text, roster) == expected
+    else:
+        with pytest.raises(SelectionError):
+            numbers(text, roster)
+
+
+words = "ranks ( ) , = : - * all ' \" 0 3 99 tp role rank policy [ ٣ pid state no\u00a0agent"
+pieces = st.sampled_from([*words.split(" "), " ", "\t", "\n", "\u3000", "\x00"])
+
+
+@given(st.text(max_size=40) | st.lists(pieces, max_size=14).map("".join))
+@settings(max_examples=1000, deadline=None)
+def test_any_text(text: str) -> None:
+    """Any text is a selection that picks ranks, or an error that lies within the text."""
+    for roster in (ROSTER, ROLES):
+        try:
+            assert pick(parse(text), roster)
+        except SelectionError as error:
+            assert 0 <= error.start <= error.end <= len(text)
+            assert len(error.text) == len(text)
+            assert error.start < error.end or error.start == len(text)
+
+
+@given(st.text(max_size=30) | st.lists(pieces, max_size=10).map("".join))
+@settings(deadline=None)
+def test_any_mesh(text: str) -> None:
+    """Any text is a mesh, or an error that lies within the text."""
+    try:
+        assert parse_mesh(text)
+    except MeshError as error:
+        assert 0 <= error.start <= error.end <= len(text)
