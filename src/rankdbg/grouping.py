@@ -150,17 +150,33 @@ def group_stacks(stacks: Iterable[tuple[M, Frames, bool]]) -> list[StackGroup[M]
     first come, because the few are what one looks for.
 
     Those that stand still must agree in every line, those that move only in functions and
-    files: the line of a moving thread is chance.
+    files: the line of a moving thread is chance. So is how deep below a function it was seen:
+    a group that moves within a function takes in those that move deeper inside it.
     """
     groups: dict[Hashable, tuple[Frames, bool, list[M]]] = {}
     for member, frames, moving in stacks:
         # Turned on its side, a stack is (functions, files, lines): drops the lines at the speed of C.
         place = tuple(zip(*frames, strict=True))[:2] if moving else frames
         groups.setdefault((moving, place), (frames, moving, []))[2].append(member)
+    _take_in_deeper_ones(groups)
     return [
         StackGroup(frames, moving, tuple(members))
         for frames, moving, members in sorted(groups.values(), key=lambda group: len(group[2]))
     ]
+
+
+def _take_in_deeper_ones(groups: dict[Hashable, tuple[Frames, bool, list[M]]]) -> None:
+    moving = {
+        tuple((frame.function, frame.file) for frame in reversed(frames)): key
+        for key, (frames, moves, _) in groups.items()
+        if moves
+    }
+    for place in sorted(moving, key=len, reverse=True):
+        for depth in range(1, len(place)):
+            outer = moving.get(place[:depth])
+            if outer is not None:
+                groups[outer][2].extend(groups.pop(moving[place])[2])
+                break
 
 
 # One tree of all stacks

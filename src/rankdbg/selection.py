@@ -49,7 +49,7 @@ _MESH_PART = re.compile(r"\s*([^\W\d][\w.-]*)\s*=\s*(-?[0-9]+)\s*$")
 _MOST_DIGITS = 99
 _NO_END = 10**_MOST_DIGITS
 _LONGEST_GLOB = 1000  # fnmatch takes quadratic time for [[[[[
-_MOST_RANKS = 10_000_000
+_MOST_RANKS = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -157,6 +157,7 @@ class Session:
             },
         )
         seen: list[Sampled] = []
+        known: dict[Frame, Frame] = {}
         silent: dict[ProcessKey, str] = {}
         by_key = {rank.process: rank for rank in ranks}
         extra = interval * (samples - 1)
@@ -165,7 +166,9 @@ class Session:
                 silent.update({r.process: answer.what for r in ranks if r.host == node})
                 continue
             with _understanding(node, "stacks"):
-                distinct = [_threads(entry, threads, with_locals) for entry in answer["distinct"]]
+                distinct = [
+                    _threads(entry, threads, with_locals, known) for entry in answer["distinct"]
+                ]
                 for entry in answer["processes"]:
                     rank = by_key.get(ProcessKey(node, *entry["process"]))
                     if rank is not None:
@@ -328,12 +331,15 @@ def _coordinates(labels: wire.Message, number: int | None, node_index: int) -> d
     return {}
 
 
-def _threads(entry: Any, threads: str, with_locals: bool) -> tuple[Stack, ...]:
+def _threads(
+    entry: Any, threads: str, with_locals: bool, known: dict[Frame, Frame]
+) -> tuple[Stack, ...]:
+    """`known` keeps equal frames once: a job's stacks are the same few lines many times."""
     return tuple(
         Stack(
             thread["name"],
             thread["main"],
-            tuple(Frame(*frame) for frame in thread["frames"]),
+            tuple(known.setdefault(f, f) for f in (Frame(*frame) for frame in thread["frames"])),
             tuple(thread.get("locals", ())) if with_locals else (),
         )
         for thread in entry

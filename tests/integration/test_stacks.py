@@ -51,7 +51,7 @@ def test_what_moves_and_what_stands_still(job: Job) -> None:
     """A rank in a loop is moving, and ranks that move in the same function are one group."""
     job.start_ranks("loops", "waits", "loops")
     job.wait_for(lambda ranks: len(ranks) == 3 and all(r.where for r in ranks))
-    groups = {group["ranks"]: group for group in job.json("stacks", "--samples", 10)["groups"]}
+    groups = {group["ranks"]: group for group in job.json("stacks", "--samples", 5)["groups"]}
     assert set(groups) == {"0,2", "1"}
     assert groups["0,2"]["moving"] is True
     assert innermost(groups["0,2"]) == "loops"

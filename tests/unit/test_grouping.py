@@ -249,15 +249,28 @@ def test_the_smallest_group_of_stacks_is_first() -> None:
 def test_groups_of_stacks_are_a_partition(
     given_stacks: list[tuple[tuple[Frame, ...], bool]],
 ) -> None:
-    """Every member is in exactly one group, which has its functions and its movement."""
+    """Every member is in exactly one group, which has its movement and its functions, of those
+    that move the outer ones at least."""
     groups = group_stacks((i, *given_stack) for i, given_stack in enumerate(given_stacks))
     assert sorted(m for g in groups for m in g.members) == list(range(len(given_stacks)))
     for group in groups:
         for member in group.members:
             its_frames, moving = given_stacks[member]
             assert moving == group.moving
-            assert [f[:2] for f in its_frames] == [f[:2] for f in group.frames]
+            functions, wanted = ([f[:2] for f in fs] for fs in (its_frames, group.frames))
+            assert functions[len(functions) - len(wanted) :] == wanted
             assert moving or its_frames == group.frames
+
+
+def test_those_that_move_deeper_belong_to_those_that_move_outside() -> None:
+    """A thread seen in train < main and one seen in loss < train < main move alike."""
+    main, train, loss = (
+        Frame("main", "a.py", 9),
+        Frame("train", "a.py", 5),
+        Frame("loss", "a.py", 2),
+    )
+    groups = group_stacks([("a", (loss, train, main), True), ("b", (train, main), True)])
+    assert [(group.frames, group.members) for group in groups] == [((train, main), ("b", "a"))]
 
 
 # The merged tree

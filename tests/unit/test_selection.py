@@ -489,7 +489,7 @@ def test_parse_mesh() -> None:
         (f"pp={'9' * 5000}", "not a size for pp", "9" * 5000),
         ("pp=2,pp=3", "pp is named twice", "pp"),
         ("pp=2,role=3", "role cannot name a dimension", "role"),
-        ("pp=100000,tp=1000", "a mesh of more than 10,000,000 ranks", "pp=100000,tp=1000"),
+        ("pp=100000,tp=1000", "a mesh of more than 1,000,000 ranks", "pp=100000,tp=1000"),
     ],
 )
 def test_bad_mesh(text: str, what: str, place: str) -> None:

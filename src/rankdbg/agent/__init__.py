@@ -6,6 +6,7 @@
     card        the file beside the socket that says who this process is
     questions   a question -> its answer
     stacks, evaluate, describe    what the answers are made of
+    threads, native, forks        what the interpreter must be talked into
 
 Rules of this folder: standard library only, and of that only what no program is
 likely to have a module of its own by that name for; no signal handler; no output
@@ -22,6 +23,7 @@ from rankdbg import rendezvous
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from rankdbg.agent.listener import Listener
 
@@ -44,19 +46,21 @@ def init(
     """
     from rankdbg.agent import card
 
+    chosen: dict[str, Any] = {}
     if mesh is not None:
-        card.chosen["mesh"] = _checked_mesh(mesh)
+        chosen["mesh"] = _checked_mesh(mesh)
     for name, number in (("rank", rank), ("world", world)):
         if number is not None:
-            if type(number) is not int or number < 0:
-                raise ValueError(f"rankdbg.init: {name} must be a whole number, not {number!r}")
-            card.chosen[name] = number
+            chosen[name] = _checked_number(name, number, least=0 if name == "rank" else 1)
     for name, text in (("role", role), ("job", job)):
         if text is not None:
-            card.chosen[name] = str(text)
+            chosen[name] = _checked_name(name, text)
+    if {"rank", "world"} <= chosen.keys() and chosen["rank"] >= chosen["world"]:
+        raise ValueError(f"rankdbg.init: rank {rank} is not below the world's size, {world}")
+    card.chosen.update(chosen)
     start()
     if _listener is not None:
-        _listener.write_card()
+        _listener.current_card()
 
 
 def set_mesh(mesh: Mapping[str, int]) -> None:
@@ -65,42 +69,83 @@ def set_mesh(mesh: Mapping[str, int]) -> None:
 
 
 def _checked_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
-    checked = dict(mesh)
-    for name, size in checked.items():
-        if not isinstance(name, str) or type(size) is not int or size < 1:
-            raise ValueError(f"rankdbg: a mesh maps names to sizes of 1 or more, not {mesh!r}")
+    if not hasattr(mesh, "items"):
+        raise ValueError(f"rankdbg: a mesh is a mapping such as {{'dp': 4, 'tp': 2}}, not {mesh!r}")
+    checked = {}
+    for name, size in mesh.items():
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise ValueError(f"rankdbg: a mesh's dimension has a name such as 'tp', not {name!r}")
+        checked[name] = _checked_number(f"the mesh's size {name!r}", size, least=1)
     return checked
+
+
+def _checked_number(name: str, number: Any, least: int) -> int:
+    """numpy's and torch's whole numbers are welcome too, True and 2.0 are not."""
+    if isinstance(number, bool) or not hasattr(number, "__index__") or number < least:
+        raise ValueError(
+            f"rankdbg: {name} must be a whole number of {least} or more, not {number!r}"
+        )
+    return int(number)
+
+
+def _checked_name(name: str, text: Any) -> str:
+    if not (isinstance(text, str) and text.isprintable() and text):
+        raise ValueError(f"rankdbg.init: {name} must be a short text, not {text!r}")
+    for letter in " ,'\"()=":
+        if letter in text:
+            raise ValueError(
+                f"rankdbg.init: {name} {text!r} must be without blanks and any of ,'\"()="
+            )
+    return text
 
 
 def start() -> None:
     """Listen, unless this process does already. Never raises: the program comes first."""
-    global _listener, _hooked
+    global _listener
     if _listener is not None:
         return
     try:
         from rankdbg.agent.listener import Listener
 
-        _listener = Listener(rendezvous.directory())
-    except (rendezvous.Refused, OSError, RuntimeError) as error:
-        _say(f"no agent in process {os.getpid()}: {error}")
-    if not _hooked:
-        _hooked = True
-        import atexit
+        directory = rendezvous.directory()
+        if os.environ.get("RANKDBG_DIR"):
+            os.environ["RANKDBG_DIR"] = directory  # the same for children, after a chdir
+        _listener = Listener(directory)
+        _hook()
+    except Exception as error:
+        expected = isinstance(error, (rendezvous.Refused, OSError))
+        _say(f"no agent in process {os.getpid()}: {error if expected else repr(error)}")
 
-        os.register_at_fork(after_in_child=_after_fork)
-        atexit.register(_at_exit)
+
+def _hook() -> None:
+    global _hooked
+    if _hooked:
+        return
+    _hooked = True
+    import atexit
+
+    atexit.register(_at_exit)
+    if sys.version_info >= (3, 12):
+        from rankdbg.agent import forks
+
+        os.register_at_fork(before=forks.before, after_in_child=forks.after)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _after_fork() -> None:
     """The child of a fork is a process of its own, with an agent of its own."""
     global _listener
+    from rankdbg.agent import card
+
+    card.chosen.pop("rank", None)  # that is the parent's
+    if _listener is None:
+        return
     try:
-        if _listener is not None:
-            _listener.abandon()
-            _listener = None
-            start()
+        _listener.abandon()
     except Exception as error:
-        _say(f"no agent in the forked process {os.getpid()}: {error!r}")
+        _say(f"process {os.getpid()} keeps its parent's socket: {error!r}")
+    _listener = None
+    start()
 
 
 def _at_exit() -> None:

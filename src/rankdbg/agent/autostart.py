@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from rankdbg import agent, identity
+
 
 def is_rankdbg_itself() -> bool:
     """rankdbg's own commands, run from inside a job, are no part of the job."""
-    words = getattr(sys, "orig_argv", [])
-    runs = [word.rpartition("/")[2] for word in words[:3]]
-    return "rankdbg" in runs or "rankdbg.node" in runs
+    _, form, name = identity.invocation(sys.orig_argv)
+    return form != "code" and name.rpartition("/")[2] in ("rankdbg", "rankdbg.node")
 
 
 if not is_rankdbg_itself():
-    try:
-        from rankdbg import agent
-
-        agent.start()
-    except Exception as error:  # whatever it is, the program goes on
-        sys.stderr.write(f"rankdbg: no agent in this process: {error!r}\n")
+    agent.start()

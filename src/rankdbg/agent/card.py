@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# What the program itself said, with init() and set_mesh(). A child inherits mesh and
-# job by fork; its rank it must be told.
+# What the program itself said, with init() and set_mesh(). A forked child inherits all
+# but the rank: that it must be told.
 chosen: dict[str, Any] = {}
 
 

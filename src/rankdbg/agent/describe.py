@@ -106,20 +106,25 @@ def _text(value: Any, longest: int, depth: int) -> str:
             return repr(value[: longest + 1]) if len(value) > longest else repr(value)
         if kind is int and value.bit_length() > 10_000:
             return f"<int of {value.bit_length()} bits>"
-        if kind in _BRACKETS and value:
-            return _container(value, longest, depth)
+        for base in _BRACKETS:
+            if kind is base and value:
+                return _container(value, base, longest, depth)
+            # A subclass (defaultdict, OrderedDict) may have a repr() worth seeing, while
+            # it is small.
+            if issubclass(kind, base) and len(value) > MOST_ITEMS:
+                return f"{kind.__name__}({_container(value, base, longest, depth)})"
         return repr(value)
     except Exception as error:
         return f"<{kind.__name__} whose repr raises {type(error).__name__}>"
 
 
-def _container(value: Any, longest: int, depth: int) -> str:
-    opening, closing = _BRACKETS[type(value)]
+def _container(value: Any, base: type, longest: int, depth: int) -> str:
+    opening, closing = _BRACKETS[base]
     if depth == 0:
         return f"{opening}…{closing}"
     parts: list[str] = []
     size = 0
-    for item in list(value.items())[:MOST_ITEMS] if isinstance(value, dict) else _first(value):
+    for item in _first(value):
         if isinstance(value, dict):
             key, entry = item
             part = f"{_text(key, longest, depth - 1)}: {_text(entry, longest, depth - 1)}"
@@ -143,23 +148,33 @@ def _first(value: Any) -> list[Any]:
             return sorted(value)
         except TypeError:
             return list(value)
-    items = []
-    for item in value:
-        items.append(item)
-        if len(items) == MOST_ITEMS:
-            break
-    return items
+    if isinstance(value, (list, tuple)):
+        return list(value[:MOST_ITEMS])
+    for _ in range(10):
+        try:  # not all of them: there may be millions
+            items = value.items() if isinstance(value, dict) else value
+            return [item for item, _ in zip(items, range(MOST_ITEMS), strict=False)]
+        except RuntimeError:  # the program has changed its size meanwhile
+            pass
+    return list(value.items() if isinstance(value, dict) else value)[:MOST_ITEMS]
 
 
 # --- arrays ---------------------------------------------------------------------------
 
 
+def _library(value: Any) -> str:
+    """The library whose array this may be, by the classes from which it descends."""
+    for base in type(value).__mro__:
+        library = str(base.__module__).partition(".")[0]
+        if library in ("torch", "numpy", "cupy"):
+            return library
+    return ""
+
+
 def _array_like(value: Any) -> tuple[tuple[int, ...], str, str] | None:
     """(shape, dtype, device) of a torch, numpy or cupy array, without computing anything."""
-    library = type(value).__mro__[-2].__module__.partition(".")[0] if value is not None else ""
-    if library not in ("torch", "numpy", "cupy"):
-        return None
-    if type(value).__name__ == "device":
+    library = _library(value)
+    if not library:
         return None
     try:
         shape = tuple(int(size) for size in value.shape)
@@ -199,7 +214,10 @@ def describe_array(value: Any) -> dict[str, Any] | None:
 def _scalar(value: Any) -> dict[str, Any] | None:
     """A 0-dimensional array is a number: a loss, a learning rate."""
     try:
-        number = _local(value).item()
+        local = _local(value)
+        if getattr(local.dtype, "kind", "") in ("M", "m"):  # its item() has no unit
+            return {"kind": "text", **_cut(str(local))}
+        number = local.item()
     except Exception:
         return None
     if isinstance(number, (bool, int, float)):
@@ -210,16 +228,14 @@ def _scalar(value: Any) -> dict[str, Any] | None:
 def _local(value: Any) -> Any:
     """The part of a DTensor that is here. Arithmetic on the whole would start a collective
     on this rank alone, and hang or confuse the job."""
-    if hasattr(value, "detach"):
-        value = value.detach()
-    local = getattr(value, "_local_tensor", None)
-    return value if local is None else local
+    local = getattr(value, "_local_tensor", value)
+    return local.detach() if hasattr(local, "detach") else local
 
 
 def _statistics(value: Any) -> dict[str, Any]:
     try:
         local = _local(value)
-        library = type(value).__mro__[-2].__module__.partition(".")[0]
+        library = _library(value)
         size = local.numel() if library == "torch" else local.size
         if str(getattr(local, "device", "")) == "meta" or not 0 < size <= LARGEST_ARRAY:
             return {}
@@ -234,35 +250,38 @@ def _torch_statistics(tensor: Any) -> dict[str, Any]:
         if tensor.is_complex():
             tensor = tensor.abs()
         if not tensor.is_floating_point():
-            lowest, highest = tensor.min().item(), tensor.max().item()
-            return _figures(lowest, tensor.to(torch.float64).mean().item(), highest, 0)
-        nan = int(torch.isnan(tensor).sum().item())
+            mean = tensor.mean(dtype=torch.float64)
+            return _figures(tensor.min().item(), mean.item(), tensor.max().item(), 0)
+        if tensor.element_size() == 1:  # float8 has no arithmetic
+            tensor = tensor.to(torch.float32)
+        is_nan = torch.isnan(tensor)
+        nan = int(is_nan.sum().item())
         if nan:
-            tensor = tensor[~torch.isnan(tensor)]
+            tensor = tensor[~is_nan]
         if tensor.numel() == 0:
             return _figures(None, None, None, nan)
-        if tensor.element_size() == 1:  # float8 has no reductions
-            tensor = tensor.to(torch.float32)
         mean = tensor.mean(dtype=torch.float32 if tensor.element_size() < 8 else None)
         return _figures(tensor.min().item(), mean.item(), tensor.max().item(), nan)
 
 
 def _numpy_statistics(array: Any, library: str) -> dict[str, Any]:
     numpy = sys.modules[library]
-    if array.dtype.kind == "c":
-        array = abs(array)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiubc":
         return {}
-    if array.dtype.kind != "f":
-        return _figures(array.min().item(), float(array.mean()), array.max().item(), 0)
-    is_nan = numpy.isnan(array)
-    nan = int(is_nan.sum())
-    if nan:
-        array = array[~is_nan]
-    if array.size == 0:
-        return _figures(None, None, None, nan)
-    mean = array.mean(dtype=numpy.float64 if array.itemsize > 2 else numpy.float32)
-    return _figures(array.min().item(), float(mean), array.max().item(), nan)
+    # inf - inf in a mean would warn, on the program's stderr.
+    with numpy.errstate(all="ignore"):
+        if array.dtype.kind == "c":
+            array = abs(array)
+        if array.dtype.kind != "f":
+            return _figures(array.min().item(), float(array.mean()), array.max().item(), 0)
+        is_nan = numpy.isnan(array)
+        nan = int(is_nan.sum())
+        if nan:
+            array = array[~is_nan]
+        if array.size == 0:
+            return _figures(None, None, None, nan)
+        mean = array.mean(dtype=numpy.float64 if array.itemsize > 2 else numpy.float32)
+        return _figures(array.min().item(), float(mean), array.max().item(), nan)
 
 
 def _figures(lowest: Any, mean: Any, highest: Any, nan: int) -> dict[str, Any]:

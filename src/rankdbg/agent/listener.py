@@ -10,7 +10,7 @@ import os
 from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
 from rankdbg import rendezvous, wire
-from rankdbg.agent import card, threads
+from rankdbg.agent import card, questions, threads
 from rankdbg.errors import RankdbgError
 
 TYPE_CHECKING = False
@@ -21,74 +21,116 @@ if TYPE_CHECKING:
 # connection open, and the node sends a ping each half minute.)
 IDLE_SECONDS = 120.0
 
+# A program may close our socket at any time (daemons close all descriptors). Nothing
+# wakes us then, so we look now and again.
+CHECK_SECONDS = 5.0
+
+# A question is an expression and a few words; a rank has no memory for more.
+LONGEST_QUESTION = 1 << 20
+
 
 class Listener:
     def __init__(self, directory: str) -> None:
         rendezvous.prepare(directory)
         self._pid = os.getpid()
         self._stem = _free_stem(directory)
+        self._writing = threads.new_lock()
         self._card_written: dict[str, Any] = {}
-        self._listen()
-        self.write_card()
-        threads.permit_tracing()
-        threads.remember_main_thread()
-        threads.start(self._accept_for_ever)
+        self._open: dict[Any, tuple[int, int]] = {}  # our sockets and their inodes
+        try:
+            self._listen()
+            self.write_card()
+            threads.start_over()
+            threads.permit_tracing()
+            threads.start(self._accept_for_ever)
+        except BaseException:
+            self.abandon()
+            self.close()
+            raise
 
     def _listen(self) -> None:
         path = f"{self._stem}.sock"
         _remove(path)
         listening = socket(AF_UNIX, SOCK_STREAM)
-        with rendezvous.Address(path) as address:
-            listening.bind(address)
-        os.chmod(path, 0o600)
-        listening.listen(64)
+        try:
+            with rendezvous.Address(path) as address:
+                listening.bind(address)
+            os.chmod(path, 0o600)
+            listening.listen(64)
+        except BaseException:
+            listening.close()
+            raise
         self._socket = _out_of_the_way(listening)
-        self._inode = _inode(self._socket.fileno())
+        # With a timeout, Python waits in poll(). An accept() that waits would keep a
+        # descriptor's number from the program: Linux reserves it beforehand.
+        self._socket.settimeout(CHECK_SECONDS)
+        self._open[self._socket] = _inode(self._socket)
 
     def write_card(self) -> dict[str, Any]:
         """The card as it is now; its file is written again if it has changed."""
-        now = card.make()
-        if now != self._card_written:
-            path = f"{self._stem}.json"
-            # Under another name first: a reader never sees half a card.
-            with open(f"{path}.new", "wb", opener=_private) as file:
-                file.write(wire.encode(now))
-            os.replace(f"{path}.new", path)
-            self._card_written = now
-        return now
+        with self._writing:
+            now = card.make()
+            if now != self._card_written:
+                path = f"{self._stem}.json"
+                # Under another name first: a reader never sees half a card.
+                with open(f"{path}.new", "wb", opener=_private) as file:
+                    file.write(wire.encode(now))
+                os.replace(f"{path}.new", path)
+                self._card_written = now
+            return now
+
+    def current_card(self) -> dict[str, Any]:
+        """The same; but a disk that is full, or a user who has changed, does not matter."""
+        try:
+            return self.write_card()
+        except OSError:
+            return card.make()
 
     def close(self) -> None:
         """At the end of the program: leave nothing behind."""
         if os.getpid() == self._pid:
-            _remove(f"{self._stem}.sock")
-            _remove(f"{self._stem}.json")
+            for ending in ("sock", "json", "json.new"):
+                _remove(f"{self._stem}.{ending}")
 
     def abandon(self) -> None:
-        """In a forked child: the parent's socket is not ours. (The files stay: they are
-        the parent's too.) An open copy would keep it listening after the parent's death."""
-        if _inode(self._socket.fileno()) == self._inode:
-            self._socket.close()
+        """In a forked child: the parent's sockets are not ours. (The files stay: they are
+        the parent's too.) An open copy would keep them alive after the parent's death."""
+        for ours in list(self._open):
+            self._close(ours)
+
+    def _close(self, ours: Any) -> None:
+        # A program that daemonises closes all descriptors, and ours with them; the
+        # number may by now be that of a file of its own.
+        if self._is_still(ours):
+            ours.close()
         else:
-            self._socket.detach()
+            ours.detach()
+        self._open.pop(ours, None)
+
+    def _is_still(self, ours: Any) -> bool:
+        return _inode(ours) == self._open.get(ours)
 
     def _accept_for_ever(self) -> None:
         while True:
-            # A program that daemonises closes all descriptors, and ours with them; its
-            # next socket may then get our number. Never accept on somebody else's.
-            if _inode(self._socket.fileno()) != self._inode:
-                self._socket.detach()
-                self._listen()
             try:
+                # Never accept on a socket of the program's that has got our number.
+                if not self._is_still(self._socket):
+                    self._close(self._socket)
+                    self._listen()
                 descriptor, _ = self._socket._accept()
-            except OSError:
-                if _inode(self._socket.fileno()) == self._inode:
-                    return
-                continue
-            try:
-                connection = socket(fileno=descriptor)
-                threads.start(self._converse, connection)
-            except (OSError, RuntimeError):  # no thread can be started: at exit, or a limit
-                os.close(descriptor)
+            except TimeoutError:
+                pass
+            except OSError:  # no descriptor left, no directory any more, or closed just now
+                threads.pause(0.2)
+            else:
+                self._begin(_out_of_the_way(socket(fileno=descriptor)))
+
+    def _begin(self, connection: Any) -> None:
+        self._open[connection] = _inode(connection)
+        try:
+            threads.start(self._converse, connection)
+        except RuntimeError:  # no thread can be started: at exit, or a limit
+            self._close(connection)
 
     def _converse(self, connection: Any) -> None:
         try:
@@ -98,13 +140,11 @@ class Listener:
         except (OSError, RankdbgError):  # the client has left, or sent what is no message
             pass
         finally:
-            connection.close()
+            self._close(connection)
 
     def _answer_all(self, connection: Any) -> None:
-        from rankdbg.agent import questions
-
-        connection.sendall(wire.encode(wire.hello()))
-        lines = wire.Lines()
+        _send(connection, wire.hello())
+        lines = wire.Lines(LONGEST_QUESTION)
         greeted = False
         while data := connection.recv(65536):
             for line in lines.feed(data):
@@ -113,7 +153,15 @@ class Listener:
                     wire.check_hello(message, "the client")
                     greeted = True
                 else:
-                    connection.sendall(wire.encode(questions.answer(message, self)))
+                    _send(connection, questions.answer(message, self))
+
+
+def _send(connection: Any, message: dict[str, Any]) -> None:
+    data = wire.encode(message)
+    if len(data) > wire.LIMIT:
+        what = f"the answer has {len(data)} bytes, more than can be sent"
+        data = wire.encode({"id": message.get("id"), "error": {"what": what}})
+    connection.sendall(data)
 
 
 def _admitted(connection: Any) -> bool:
@@ -145,8 +193,9 @@ def _free_stem(directory: str) -> str:
 def _out_of_the_way(original: Any) -> Any:
     """The same socket under a high number, so that the program's own files get the
     numbers that they always got."""
-    highest = min(os.sysconf("SC_OPEN_MAX"), 1024) - 1
-    for number in range(highest, highest - 100, -1):
+    limit = os.sysconf("SC_OPEN_MAX")
+    highest = (min(limit, 1024) if limit > 0 else 1024) - 1
+    for number in range(highest, max(2, highest - 100), -1):
         try:
             os.fstat(number)
         except OSError:
@@ -157,9 +206,9 @@ def _out_of_the_way(original: Any) -> Any:
     return original
 
 
-def _inode(descriptor: int) -> tuple[int, int]:
+def _inode(descriptor: Any) -> tuple[int, int]:
     try:
-        status = os.fstat(descriptor)
+        status = os.fstat(descriptor.fileno())
     except OSError:
         return (-1, -1)
     return status.st_dev, status.st_ino

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg.agent import evaluate, stacks
+from rankdbg.agent import evaluate, stacks, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,15 +13,21 @@ if TYPE_CHECKING:
 
     from rankdbg.agent.listener import Listener
 
+# Less than the node waits for an agent before it looks from outside.
+LOCALS_SECONDS = 0.7
+
 
 def answer(message: dict[str, Any], listener: Listener) -> dict[str, Any]:
     ident = message.get("id")
     question = QUESTIONS.get(str(message.get("ask")))
     if question is None:
-        return {"id": ident, "error": {"what": f"unknown question {message.get('ask')!r}"}}
+        return {
+            "id": ident,
+            "error": {"what": f"unknown question {str(message.get('ask'))[:80]!r}"},
+        }
     try:
         return {"id": ident, "answer": question(message, listener)}
-    except Exception as error:  # a broken answer must not cost the rank its agent
+    except BaseException as error:  # whatever a repr() of the program's raises
         return {"id": ident, "error": {"what": f"{type(error).__name__}: {error}"[:500]}}
 
 
@@ -31,13 +37,17 @@ def _ping(message: dict[str, Any], listener: Listener) -> Any:
 
 def _card(message: dict[str, Any], listener: Listener) -> Any:
     """Who this process is now, where its main thread is, and how much it has loaded."""
-    return {**listener.write_card(), "where": stacks.where(), "modules": len(sys.modules)}
+    return {**listener.current_card(), "where": stacks.where(), "modules": len(sys.modules)}
 
 
 def _stacks(message: dict[str, Any], listener: Listener) -> Any:
-    return stacks.collect(
-        all_threads=message.get("threads") == "all", with_locals=bool(message.get("locals"))
-    )
+    all_threads = message.get("threads") == "all"
+    if message.get("locals"):
+        try:
+            return threads.within(LOCALS_SECONDS, stacks.collect, all_threads, True)
+        except threads.Late:  # a repr() of the program's takes its time
+            pass
+    return stacks.collect(all_threads, with_locals=False)
 
 
 def _evaluate(message: dict[str, Any], listener: Listener) -> Any:
@@ -45,7 +55,7 @@ def _evaluate(message: dict[str, Any], listener: Listener) -> Any:
         str(message.get("expression")),
         message.get("frame"),
         message.get("thread"),
-        float(message.get("timeout", 5.0)),
+        min(3600.0, max(0.0, float(message.get("timeout", 5.0)))),
     )
 
 

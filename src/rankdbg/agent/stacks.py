@@ -9,6 +9,7 @@ from rankdbg.agent import describe, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
     from typing import Any
 
@@ -17,14 +18,16 @@ DEEPEST = 1000
 LOCALS_IN_FRAME = 50
 
 
-def collect(*, all_threads: bool, with_locals: bool) -> dict[str, Any]:
+def collect(all_threads: bool, with_locals: bool) -> dict[str, Any]:
     main = threads.main_thread()
     names = _thread_names()
     found = []
     for ident, frame in sys._current_frames().items():
-        if threads.is_own(ident) or not (all_threads or ident == main):
+        if not (all_threads or ident == main):
             continue
-        frames = walk(frame)
+        frames = list(walk(frame))
+        if threads.is_own(frames[-1]):
+            continue
         thread: dict[str, Any] = {
             "name": names.get(ident) or ("MainThread" if ident == main else f"thread {ident}"),
             "id": ident,
@@ -38,35 +41,34 @@ def collect(*, all_threads: bool, with_locals: bool) -> dict[str, Any]:
     return {"threads": found}
 
 
-def walk(frame: FrameType | None) -> list[FrameType]:
+def walk(frame: FrameType | None) -> Iterator[FrameType]:
     """The frames from this one outwards."""
-    frames = []
     while frame is not None:
-        frames.append(frame)
+        yield frame
         frame = frame.f_back
-    return frames
 
 
 def where() -> list[Any] | None:
     """The innermost frame of user code in the main thread."""
-    frame = sys._current_frames().get(threads.main_thread())
-    if frame is None:
-        return None
-    frames = walk(frame)
-    return _line(frames[user_code.innermost_user_frame(f.f_code.co_filename for f in frames)])
+    innermost = sys._current_frames().get(threads.main_thread())
+    for frame in walk(innermost):
+        if user_code.is_user_code(frame.f_code.co_filename):
+            return _line(frame)
+    return _line(innermost) if innermost else None
 
 
 def thread_frame(wanted: str | int | None) -> FrameType:
     """The innermost frame of a thread that is named by its name or number."""
-    frames = sys._current_frames()
-    main = threads.main_thread()
     if wanted in (None, "main"):
-        wanted = main
+        wanted = threads.main_thread()
     names = _thread_names()
-    for ident, frame in frames.items():
-        if not threads.is_own(ident) and str(wanted) in (str(ident), names.get(ident)):
+    known = []
+    for ident, frame in sys._current_frames().items():
+        if str(wanted) in (str(ident), names.get(ident)):
             return frame
-    known = [names.get(i) or str(i) for i in frames if not threads.is_own(i)]
+        *_, outermost = walk(frame)
+        if not threads.is_own(outermost):
+            known.append(names.get(ident) or str(ident))
     raise LookupError(f"no thread {wanted!r}; there are: {', '.join(sorted(known))}")
 
 

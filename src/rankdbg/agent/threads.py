@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
+import os
 import sys
+
+from rankdbg.agent import native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
     from typing import Any
 
 
@@ -26,44 +31,115 @@ def _original_thread_module() -> Any:
 
 _thread = _original_thread_module()
 new_lock = _thread.allocate_lock
-get_ident = _thread.get_ident
 
-_own: set[int] = set()
+# All but those that a thread's own fault raises: faulthandler shall still see these.
+_SIGNALS = _signal.valid_signals() - {
+    _signal.SIGSEGV,
+    _signal.SIGBUS,
+    _signal.SIGFPE,
+    _signal.SIGILL,
+    _signal.SIGABRT,
+}
+
+_running = 0
 _main = 0
 
 
+class Late(Exception):
+    """What has used up its time. `ended`: whether it could be made to stop."""
+
+    def __init__(self, ended: bool) -> None:
+        super().__init__(ended)
+        self.ended = ended
+
+
+class _Interrupted(SystemExit):
+    """Raised inside what has used up its time. (A thread that ends with SystemExit ends
+    without a word.)"""
+
+
 def start(work: Callable[..., None], *arguments: Any) -> None:
-    """Run it in a thread that the program's threading module does not know about."""
-    _thread.start_new_thread(_run, (work, arguments))
+    """Run it in a thread that the program's threading module does not know about.
+
+    No signal is delivered there: one that the program blocks, to wait for it with
+    sigwait() or a signalfd, would else come through in the agent's thread; and SIGPIPE,
+    when a client leaves, would kill a program that has set it to its default.
+    """
+    global _running
+    before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _SIGNALS)
+    try:
+        _thread.start_new_thread(_run, (work, arguments))
+        _running += 1
+    finally:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
 def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    ident = get_ident()
-    _own.add(ident)
+    global _running
     try:
         work(*arguments)
-    except SystemExit:  # an interrupted evaluation
+    except SystemExit:
         pass
     finally:
-        _own.discard(ident)
+        _running -= 1
 
 
-def is_own(ident: int) -> bool:
-    return ident in _own
+def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
+    """What work(*arguments) returns, or Late. It has a thread of its own: a call that
+    never ends must not cost the rank its agent."""
+    done = new_lock()
+    done.acquire()
+    outcome: dict[str, Any] = {}
+
+    def call() -> None:
+        outcome["thread"] = _thread.get_ident()
+        try:
+            outcome["value"] = work(*arguments)
+        except BaseException as error:
+            outcome["error"] = error
+        finally:
+            done.release()
+
+    start(call)
+    if not done.acquire(timeout=seconds):
+        # This ends a loop in Python, not one in C.
+        native.raise_in_thread(outcome.get("thread", 0), _Interrupted)
+        raise Late(ended=done.acquire(timeout=0.05))
+    if "error" in outcome:
+        raise outcome.pop("error")
+    return outcome["value"]
 
 
-def remember_main_thread() -> None:
+def pause(seconds: float) -> None:
+    """time.sleep(), which gevent replaces."""
+    never = new_lock()
+    never.acquire()
+    never.acquire(timeout=seconds)
+
+
+def running() -> int:
+    """How many threads the agent has now."""
+    return _running
+
+
+def is_own(outermost: FrameType) -> bool:
+    """Whether a thread is the agent's, by the frame in which it began."""
+    return outermost.f_code is _run.__code__
+
+
+def start_over() -> None:
     """Called where the agent starts. After a fork only the thread that forked is there,
     whatever threads the parent had."""
-    global _main
-    _own.clear()
-    _main = get_ident()
+    global _running, _main
+    _running = 0
+    # threading's word for it is wrong where another thread imports threading first, and
+    # gevent's a greenlet. (On Linux the main thread's number is the process's.)
+    _main = _thread.get_ident() if _thread.get_native_id() == os.getpid() else 0
 
 
 def main_thread() -> int:
-    threading = sys.modules.get("threading")
-    main = getattr(threading, "_main_thread", None)
-    return getattr(main, "ident", None) or _main
+    main = getattr(sys.modules.get("threading"), "_main_thread", None)
+    return _main or getattr(main, "ident", None) or 0
 
 
 def permit_tracing() -> None:
@@ -78,15 +154,4 @@ def permit_tracing() -> None:
     except OSError:
         return
     if restricted:
-        set_ptracer_any()
-
-
-def set_ptracer_any() -> int:
-    """prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY). The C half of ctypes is enough for it."""
-    try:
-        import _ctypes
-
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-        return int(_ctypes.call_function(prctl, (0x59616D61, -1)))
-    except (ImportError, AttributeError, OSError):
-        return -1
+        native.set_ptracer_any()

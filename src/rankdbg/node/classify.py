@@ -38,7 +38,8 @@ def classify(found: list[Process], parent: Parent) -> None:
         process.kind = _kind_by_itself(process)
         process.number = _own_number(process)
         jobs[process.job].append(process)
-    known = {process.pid: process for process in found}
+    # The living last: a dead one's pid may be in use again.
+    known = {process.pid: process for process in sorted(found, key=lambda p: p.alive)}
     for job in jobs.values():
         _Job(job, known, parent).classify()
 
@@ -55,12 +56,11 @@ def _kind_by_itself(process: Process) -> str:
 def _own_number(process: Process) -> int | None:
     """Its number, unless that is only inherited: who has a title (sglang::scheduler_TP0)
     was started by an engine, whose environment has the number of the engine."""
-    engine, source = process.labels.get("engine"), process.labels.get("source")
+    engine = process.labels.get("engine")
     inherited = _SCHEDULERS if engine == "ray" else (*_SCHEDULERS, "torchrun")
-    if engine and source in inherited:
+    if engine and _source(process) in inherited:
         return None
-    number = process.labels.get("rank")
-    return number if type(number) is int else None
+    return _whole(process.labels.get("rank"))
 
 
 class _Job:
@@ -109,7 +109,7 @@ class _Job:
         for process in self.numbered():
             for ancestor in self._above(process):
                 if _strength(ancestor) < _strength(process) and (
-                    ancestor.labels.get("source") in _SCHEDULERS
+                    _source(ancestor) in _SCHEDULERS
                     or (ancestor.number != process.number and process.labels.get("world") != 1)
                 ):
                     ancestor.kind = "launcher"
@@ -128,9 +128,8 @@ class _Job:
         engines = [process for process in self.ranks() if "engine" in process.labels]
         for process in engines:
             for ancestor in self._above(process):
-                if "engine" in ancestor.labels and ancestor.labels["engine"] != "ray":
-                    ancestor.kind = "launcher"
-                elif ancestor.labels.get("source") in _SCHEDULERS:
+                by_scheduler = ancestor.number is not None and _source(ancestor) in _SCHEDULERS
+                if by_scheduler or ancestor.labels.get("engine", "ray") != "ray":
                     ancestor.kind = "launcher"
         chosen = [p for p in engines if p.kind == "rank" and p.number is None]
         _give_numbers(chosen, itertools.count())
@@ -143,9 +142,9 @@ class _Job:
         if numbered:
             families = {process.ppid for process in numbered if _is_worker(process)}
             workers = [process for process in workers if process.ppid in families]
-            world = max(process.labels.get("world") or 0 for process in numbered)
-            free = sorted(set(range(world)) - {process.number for process in numbered})
-            _give_numbers(workers, free)
+            world = max(_whole(process.labels.get("world")) or 0 for process in numbered)
+            taken = {process.number for process in numbered}
+            _give_numbers(workers, (number for number in range(world) if number not in taken))
         else:
             topmost = [
                 p for p in self.unnumbered() if not any(a.kind == "rank" for a in self._above(p))
@@ -173,12 +172,12 @@ class _Job:
         meshes = self._find_meshes()
         places: dict[tuple[object, ...], list[Process]] = defaultdict(list)
         for process in self.numbered():
-            if process.alive:
-                mesh = meshes[process.key]
-                places[process.number, process.labels.get("role"), mesh].append(process)
+            if process.alive and process.number == process.labels.get("rank"):
+                role, mesh = str(process.labels.get("role")), meshes[process.key]
+                places[process.number, role, mesh].append(process)
         for same in places.values():
             for process in sorted(same, key=_importance, reverse=True)[1:]:
-                if process.labels.get("source") in identity.SOURCES and not _says_so(process):
+                if _source(process) not in _SAID:
                     process.kind = "helper"
         self._drop_replaced(meshes)
 
@@ -228,21 +227,27 @@ def _is_worker(process: Process) -> bool:
 
 
 def _natural_order(process: Process) -> tuple[object, ...]:
-    coordinates = process.labels.get("coordinates") or {}
+    coordinates = process.labels.get("coordinates")
+    places = coordinates if isinstance(coordinates, dict) else {}
     return (
-        [coordinates.get(name, 0) for name in ("pp", "dp", "tp", "ep", "cp")],
-        _multiprocessing(process).get("index", 0),
+        [_whole(places.get(name)) or 0 for name in ("pp", "dp", "tp", "ep", "cp")],
+        _whole(_multiprocessing(process).get("index")) or 0,
         process.start,
         process.pid,
     )
 
 
-def _says_so(process: Process) -> bool:
-    return process.labels.get("source") in _SAID
+def _whole(value: object) -> int | None:
+    """Labels come from files and from other versions: anything may be in them."""
+    return value if type(value) is int else None
+
+
+def _source(process: Process) -> str:
+    return str(process.labels.get("source"))
 
 
 def _strength(process: Process) -> int:
-    source = process.labels.get("source")
+    source = _source(process)
     return -identity.SOURCES.index(source) if source in identity.SOURCES else 0
 
 

@@ -180,15 +180,22 @@ def remove_stale(found: list[Process]) -> list[Process]:
     The dead ranks of a job that still lives remain: that they are gone is what its user
     wants to see.
     """
-    living = {process.job for process in found if process.alive and process.kind == "rank"}
+    living = {process.job for process in found if process.kind == "rank" and _runs(process)}
     remaining = []
     for process in found:
-        if process.alive or (process.kind == "rank" and process.job in living):
+        of_interest = process.kind == "rank" or _runs(process)
+        if of_interest and process.job in living:
             remaining.append(process)
             continue
         for path in process.files:
             path.unlink(missing_ok=True)
     return remaining
+
+
+def _runs(process: Process) -> bool:
+    """Neither gone nor a zombie."""
+    stat = processes.read_stat(process.pid)
+    return stat is not None and stat.start == process.start and stat.state not in "ZX"
 
 
 def other_users() -> list[str]:

@@ -163,12 +163,11 @@ def _status_field(pid: int | str, name: str) -> str:
 
 def why_no_ptrace(pid: int) -> tuple[str, str]:
     """Why this user may not look into that process, and what to change."""
-    try:
-        owner = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
+    uid = (_status_field(pid, "Uid").split() or [""])[0]
+    if not uid:
         return f"process {pid} is gone", ""
-    if os.geteuid() not in (0, owner):
-        return f"process {pid} belongs to uid {owner}", "run rankdbg as that user, or as root"
+    if os.geteuid() not in (0, int(uid)):
+        return f"process {pid} belongs to uid {uid}", "run rankdbg as that user, or as root"
     scope = _yama_scope()
     if scope == 1:
         return (
@@ -180,8 +179,9 @@ def why_no_ptrace(pid: int) -> tuple[str, str]:
             f"kernel.yama.ptrace_scope is {scope}",
             "run rankdbg as root" if scope == 2 else "the machine must be restarted to change it",
         )
-    capabilities = int(_status_field("self", "CapBnd") or "0", 16)
-    if not capabilities >> 19 & 1:
+    if os.geteuid() != 0 and os.stat(f"/proc/{pid}").st_uid != int(uid):
+        return f"process {pid} is not dumpable (it has changed its user)", "run rankdbg as root"
+    if not int(_status_field("self", "CapEff") or "0", 16) >> 19 & 1:
         return "the container lacks SYS_PTRACE", "add it to the pod's securityContext"
     return "ptrace is not permitted here", "look at the container's seccomp profile"
 

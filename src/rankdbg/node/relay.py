@@ -115,7 +115,7 @@ def _advance(
     except OSError as error:
         return (NoAnswer("closed", str(error)),)
     except RankdbgError as error:
-        return (NoAnswer("rubbish", str(error)),)
+        return (NoAnswer("rubbish", "; ".join(filter(None, (error.what, error.hint)))),)
     return None
 
 

@@ -25,8 +25,8 @@ def _start_agent(here):
     sys.path.insert(0, os.path.dirname(package))
     try:
         import rankdbg.agent.autostart  # noqa: F401
-    except ImportError:
-        pass
+    except Exception as error:  # whatever it is, the program goes on
+        sys.stderr.write("rankdbg: no agent in process %d: %r\n" % (os.getpid(), error))
     finally:
         sys.path.remove(os.path.dirname(package))
 

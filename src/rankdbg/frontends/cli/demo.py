@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     job = f"demo-{os.urandom(2).hex()}"
     with _job_that_hangs(terminal, job, options.keep) as launcher:
         _wait_until_it_hangs(job)
+        terminal.print(f"rankdbg: job {job}; look at it with: rankdbg ps --job {job}")
         ranks = ("--job", job)
         _show(terminal, "ps", *ranks)
         _show(terminal, "stacks", *ranks)
@@ -61,13 +62,17 @@ def _job_that_hangs(terminal: Terminal, job: str, keep: bool) -> Iterator[subpro
     command += [Path(sys.executable).name, "launch.py", str(WORLD), str(place)]
     terminal.print(terminal.bold(f"$ rankdbg {shlex.join(command[:-1])} …"))
     command[6] = sys.executable
-    launcher = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", *command],
-        cwd=place,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": _with_package()},
-    )
+    # Its output goes to a file: a job that is kept must not hold the caller's pipe open.
+    with (place / "log").open("wb") as log:
+        launcher = subprocess.Popen(
+            [sys.executable, "-m", "rankdbg", *command],
+            cwd=place,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": _with_package()},
+        )
     finished = False
     try:
         yield launcher

@@ -11,11 +11,14 @@ its own. Any Python that it starts, in whatever environment, has the agent.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import rankdbg
@@ -37,28 +40,67 @@ def run(options: argparse.Namespace) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise BadInput("no command to run", hint="rankdbg run -- torchrun train.py")
-    job = options.job or _job_name(command)
-    if not job.isprintable() or any(letter in job for letter in " ,'\"()="):
-        raise BadInput(f"a job's name has no blanks, commas, quotes or brackets: {job!r}")
+    job = _job_name(command) if options.job is None else _checked("job", options.job)
     environment = _environment(job, options.mesh, options.role)
-    program = shutil.which(command[0])
-    if program is None:
-        raise BadInput(f"no such command: {command[0]}", hint="is it on PATH, and executable?")
-    sys.stderr.write(_greeting(job, program, command))
-    sys.stderr.flush()
+    program = _find_program(command[0])
+    if sys.stderr is not None:  # closed with 2>&-
+        sys.stderr.write(_greeting(job, program, command))
+        sys.stderr.flush()
+    # Python ignores these two, and what is ignored stays so in the command.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
     try:
         os.execve(program, command, environment)
     except OSError as error:
-        raise BadInput(f"cannot run {command[0]}: {error.strerror}") from None
+        if error.errno == errno.ENOEXEC:  # a script without #!: as every shell does
+            os.execve("/bin/sh", ["/bin/sh", program, *command[1:]], environment)
+        raise _cannot_run(command[0], error) from None
+
+
+def _checked(kind: str, name: str) -> str:
+    """A name that can be given to --job, or stand in a selection."""
+    if not name or not name.isprintable() or name[0] == "-" or set(name) & set(" ,'\"()[]="):
+        raise BadInput(
+            f"not a name for a {kind}: {name!r}",
+            "it has no blanks, commas, quotes, brackets or =, and does not begin with -",
+        )
+    return name
+
+
+def _find_program(word: str) -> str:
+    program = shutil.which(word)
+    if program is not None:
+        return program
+    if not word:
+        raise BadInput("the command's first word is empty", hint="is a variable not set?")
+    if os.path.isdir(word):
+        raise BadInput(f"{word} is a directory, not a command")
+    if os.path.isfile(word):
+        interpreter = "python" if word.endswith(".py") else "sh"
+        raise BadInput(
+            f"{word} is not {'executable' if os.sep in word else 'on PATH'}",
+            hint=f"rankdbg run -- {interpreter} {shlex.quote(word)}",
+        )
+    raise BadInput(f"no such command: {word}", hint="is it on PATH?")
+
+
+def _cannot_run(word: str, error: OSError) -> BadInput:
+    if error.errno == errno.ENOENT:
+        return BadInput(f"cannot run {word}: its first line (#!) names a program that is not there")
+    return BadInput(f"cannot run {word}: {error.strerror}")
 
 
 def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]:
     environment = {**os.environ, "RANKDBG": "1", "RANKDBG_JOB": job}
+    if "LC_CTYPE" not in _environment_at_start():
+        environment.pop("LC_CTYPE", None)  # Python has set it, because the locale is C
+    if mesh is None:
+        mesh = environment.get("RANKDBG_MESH") or None
     if mesh is not None:
         sizes = selection.parse_mesh(mesh)
         environment["RANKDBG_MESH"] = ",".join(f"{name}={size}" for name, size in sizes.items())
-    if role:
-        environment["RANKDBG_ROLE"] = role
+    if role is not None:
+        environment["RANKDBG_ROLE"] = _checked("role", role)
     if environment.get("RANKDBG_DIR"):
         # The command may change its working directory.
         environment["RANKDBG_DIR"] = os.path.abspath(environment["RANKDBG_DIR"])
@@ -69,31 +111,44 @@ def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]
     return environment
 
 
+def _environment_at_start() -> list[str]:
+    entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    return [os.fsdecode(entry.partition(b"=")[0]) for entry in entries]
+
+
 def _job_name(command: Sequence[str]) -> str:
     """From the script that the launcher starts, and four digits."""
     scripts = [word for word in command if word.endswith((".py", ".sh"))]
-    name = Path(scripts[0]).stem if scripts else identity.script_name(["", *command])
-    name = "".join(letter for letter in name if letter.isalnum() or letter in "-_.") or "job"
-    return f"{name}-{os.urandom(2).hex()}"
+    if scripts:
+        name = Path(scripts[0]).stem
+    else:
+        name = identity.script_name(command if _is_python(command[0]) else ["", *command])
+    name = "".join(letter for letter in name if letter.isalnum() or letter in "-_.").lstrip("-")
+    return f"{name or 'job'}-{os.urandom(2).hex()}"
+
+
+def _is_python(program: str) -> bool:
+    return Path(program).name.startswith(("python", "pypy"))
 
 
 def _greeting(job: str, program: str, command: Sequence[str]) -> str:
-    reason = ""
-    if Path(program).name.startswith("python"):
-        reason = identity.flags_without_agent(command)
-    if "installed" in reason and _has_rankdbg(program, os.environ):
-        reason = ""
-    if reason:
+    reason = identity.flags_without_agent(command) if _is_python(program) else ""
+    if reason and ("S" in identity.invocation(command)[0] or not _has_rankdbg(program)):
         return f"rankdbg: job {job} has no agent ({reason}); rankdbg stacks looks from outside\n"
     return f"rankdbg: job {job}; look at it with: rankdbg ps --job {job}\n"
 
 
-def _has_rankdbg(python: str, environment: Mapping[str, str]) -> bool:
-    """Whether an isolated Python (-I) finds the agent in its own environment."""
+def _has_rankdbg(python: str) -> bool:
+    """Whether an isolated Python (-I, -E) finds the agent in its own environment."""
     try:
-        probe = [python, "-I", "-c", "import rankdbg"]
-        quiet = {**environment, "RANKDBG": "0"}
-        result = subprocess.run(probe, env=quiet, capture_output=True, timeout=10, check=False)
+        result = subprocess.run(
+            [python, "-I", "-c", "import rankdbg"],
+            env={**os.environ, "RANKDBG": "0"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=10,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return result.returncode == 0

@@ -1,0 +1,53 @@
+"""Two C functions that Python has no name for, through the C half of ctypes.
+
+The ctypes package itself imports struct and others: a program may have modules of its
+own by those names.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PR_SET_PTRACER = 0x59616D61
+_PR_SET_PTRACER_ANY = 2**64 - 1
+
+
+def set_ptracer_any() -> int:
+    """prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY): 0, or -1 if that cannot be done."""
+    try:
+        import _ctypes
+
+        number = _type("L")
+        words = [number(word) for word in (_PR_SET_PTRACER, _PR_SET_PTRACER_ANY, 0, 0, 0)]
+        return int(_ctypes.call_function(_address("prctl"), tuple(words)))
+    except (ImportError, AttributeError, OSError):  # a Python without ctypes
+        return -1
+
+
+def raise_in_thread(ident: int, error: type[BaseException]) -> bool:
+    """Raise it in that thread as soon as that thread executes Python again."""
+    try:
+        import _ctypes
+
+        # Unlike call_function(), a function of this kind is called with the GIL held.
+        flags = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
+        fields = {"_flags_": flags, "_restype_": _type("i")}
+        set_async = type("function", (_ctypes.CFuncPtr,), fields)
+        function = set_async(_address("PyThreadState_SetAsyncExc"))
+        return bool(function(_type("L")(ident), _type("O")(error)) == 1)
+    except (ImportError, AttributeError, OSError):
+        return False
+
+
+def _type(letter: str) -> Any:
+    import _ctypes
+
+    return type("value", (_ctypes._SimpleCData,), {"_type_": letter})
+
+
+def _address(name: str) -> int:
+    import _ctypes
+
+    return _ctypes.dlsym(_ctypes.dlopen(None, 0), name)  # type: ignore[arg-type]

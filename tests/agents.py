@@ -1,0 +1,133 @@
+"""Single programs with an agent, asked directly on their sockets, ended by pid."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rankdbg import wire
+from rankdbg.node import relay
+from rankdbg.node.service import Service
+from rankdbg.rendezvous import Address
+
+T = TypeVar("T")
+
+PATIENCE = 20.0
+BOOTSTRAP = Path(wire.__file__).parent / "agent" / "bootstrap"
+
+
+def wait_for(look: Callable[[], T | None], what: str = "") -> T:
+    """What look() returns, as soon as that is something."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if seen := look():
+            return seen
+        time.sleep(0.005)
+    raise AssertionError(f"never happened: {what or look}")
+
+
+class Programs:
+    """Programs that start with RANKDBG=1 and a directory of their own."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.directory = scratch / "agents"
+        self.python: Path | str = sys.executable
+        self._started: list[subprocess.Popen[str]] = []
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if "RANK" not in name}
+        return {**kept, "RANKDBG": "1", "RANKDBG_DIR": str(self.directory), **changes}
+
+    def _command(self, words: tuple[object, ...]) -> list[str]:
+        """A text of several lines, or one with brackets, is code; a Path is a script."""
+        last = words[-1]
+        code = isinstance(last, str) and ("\n" in last or "(" in last)
+        ending = ["-c", textwrap.dedent(str(last))] if code else [str(last)]
+        return [str(self.python), *map(str, words[:-1]), *ending]
+
+    def start(self, *words: object, env: dict[str, str] | None = None, **settings: Any) -> Any:
+        """Start a program, and wait until it has printed a line (its pid, or `ready`)."""
+        settings = {"stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL, **settings}
+        process = subprocess.Popen(
+            self._command(words),
+            env=self.environment(**env or {}),
+            stdout=subprocess.PIPE,
+            text=True,
+            **settings,
+        )
+        self._started.append(process)
+        assert process.stdout is not None
+        process.said = process.stdout.readline().strip()  # type: ignore[attr-defined]
+        assert process.said, process.stderr and process.stderr.read()  # type: ignore[attr-defined]
+        return process
+
+    def run(self, *words: object, agent: bool = True, **settings: Any) -> Any:
+        """Run a program to its end, with or without an agent."""
+        changes = {"RANKDBG": "1" if agent else "0", **settings.pop("env", {})}
+        settings = {"capture_output": True, "text": True, "timeout": PATIENCE, **settings}
+        environment = self.environment(**changes)
+        return subprocess.run(self._command(words), env=environment, check=False, **settings)
+
+    def socket(self, pid: int) -> Path:
+        return self.directory / f"{pid}.sock"
+
+    def card(self, pid: int) -> Path:
+        return self.directory / f"{pid}.json"
+
+    def ask(self, pid: int, question: str, seconds: float = 10.0, **arguments: Any) -> Any:
+        """The answer of the agent in that process, or a relay.NoAnswer."""
+        sockets = {pid: str(self.socket(pid))}
+        message = {"ask": question, **arguments}
+        return relay.ask_agents(sockets, {pid: message}, time.monotonic() + seconds)[pid]
+
+    def evaluate(self, pid: int, expression: str, **arguments: Any) -> Any:
+        return self.ask(pid, "evaluate", expression=expression, **arguments)
+
+    def answers(self, pid: int) -> bool:
+        return self.ask(pid, "ping") == {}
+
+    def connect(self, pid: int) -> socket.socket:
+        """A bare connection, on which a test can say whatever it wants."""
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(PATIENCE)
+        with Address(str(self.socket(pid))) as address:
+            connection.connect(address)
+        return connection
+
+    def roster(self) -> dict[int, Any]:
+        """What a node sees in this directory: pid -> row."""
+        before = os.environ.get("RANKDBG_DIR")
+        os.environ["RANKDBG_DIR"] = str(self.directory)
+        try:
+            answer = Service().answer({"ask": "roster", "where": False})["answer"]
+        finally:
+            os.environ.pop("RANKDBG_DIR")
+            if before is not None:
+                os.environ["RANKDBG_DIR"] = before
+        return {row["pid"]: row for row in answer["processes"]}
+
+    def end(self) -> None:
+        for process in self._started:
+            process.kill()
+            process.communicate()
+
+
+def memory(pid: int) -> int:
+    """The most bytes that a process has ever had in memory."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

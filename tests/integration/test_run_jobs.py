@@ -1,0 +1,121 @@
+"""Jobs over time and beside each other: restarts, dead ranks, names, roles and meshes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import PROGRAMS, Job
+from rosters import all_wait, kinds, numbers
+
+WAITING = PROGRAMS / "run_waiting.py"
+LAUNCH = [sys.executable, PROGRAMS / "run_launcher.py"]
+
+
+def test_restarted_rank(job: Job) -> None:
+    """A killed rank that was started again is the new process; the dead one is not shown."""
+    job.start(*LAUNCH, 3, sys.executable, WAITING, env={"AGAIN": "1"})
+    before = {rank.number: rank.pid for rank in job.wait_for(all_wait(3))}
+    os.kill(before[1], signal.SIGKILL)
+    ranks = job.wait_for(lambda r: all_wait(3)(r) and before[1] not in [rank.pid for rank in r])
+    after = {rank.number: rank.pid for rank in ranks}
+    assert after == {**before, 1: after[1]}
+    assert {rank.state for rank in ranks} == {"running"}
+    assert not (job.directory / f"{before[1]}.json").exists()
+
+
+def test_killed_rank(job: Job) -> None:
+    """A killed rank is gone while the others live; with the job its files go too."""
+    launcher = job.start(*LAUNCH, 3, sys.executable, WAITING)
+    pids = {rank.number: rank.pid for rank in job.wait_for(all_wait(3))}
+    os.kill(pids[1], signal.SIGKILL)
+    ranks = job.wait_for(lambda ranks: "gone" in [rank.state for rank in ranks])
+    assert {(rank.number, rank.pid, rank.state) for rank in ranks} == {
+        (0, pids[0], "running"),
+        (1, pids[1], "gone"),
+        (2, pids[2], "running"),
+    }
+    assert (job.directory / f"{pids[1]}.json").exists()
+    os.killpg(launcher.pid, signal.SIGKILL)
+    launcher.wait(10)
+    job.wait_for(lambda ranks: ranks == [])
+    assert list(job.directory.iterdir()) == []
+
+
+def test_killed_worker_without_numbers(job: Job) -> None:
+    """The death of a worker does not change the numbers of the others."""
+    job.start(sys.executable, PROGRAMS / "run_children.py", "fork", "by_nothing", 3)
+    pids = {rank.number: rank.pid for rank in job.wait_for(all_wait(3))}
+    os.kill(pids[0], signal.SIGKILL)
+    ranks = job.wait_for(
+        lambda ranks: "running" not in [r.state for r in ranks if r.pid == pids[0]]
+    )
+    assert {rank.number: rank.pid for rank in ranks} == pids
+
+
+def test_two_jobs(job: Job, tmp_path: Path) -> None:
+    """Two jobs with the same rank numbers stay two jobs."""
+    other = Job(f"{job.name}-other", tmp_path)
+    try:
+        job.start(*LAUNCH, 2, sys.executable, WAITING, "first")
+        other.start(*LAUNCH, 2, sys.executable, WAITING, "second")
+        first, second = job.wait_for(all_wait(2)), other.wait_for(all_wait(2))
+    finally:
+        other.end()
+    assert numbers(first) == numbers(second) == [0, 1]
+    assert {rank.command[-1] for rank in first} == {"first"}
+    assert {rank.command[-1] for rank in second} == {"second"}
+
+
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_role(job: Job, way: str) -> None:
+    """--role and RANKDBG_ROLE name the role of every rank."""
+    options = ("--role", "rollout") if way == "option" else ()
+    variables = {"RANKDBG_ROLE": "rollout"} if way == "variable" else {}
+    job.start(*LAUNCH, 2, sys.executable, WAITING, options=options, env=variables)
+    ranks = job.wait_for(all_wait(2))
+    assert [rank.role for rank in ranks] == ["rollout", "rollout"]
+
+
+def test_several_runs_in_one_job(job: Job) -> None:
+    """Several rankdbg run with one --job are one job; roles keep equal numbers apart."""
+    for role in ("trainer", "rollout"):
+        job.start(*LAUNCH, 2, sys.executable, WAITING, options=("--role", role))
+    ranks = job.wait_for(all_wait(4))
+    assert sorted((rank.role, rank.number) for rank in ranks) == [
+        ("rollout", 0),
+        ("rollout", 1),
+        ("trainer", 0),
+        ("trainer", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "coordinates"),
+    [
+        ("dp=2,tp=2", [{"dp": 0, "tp": 0}, {"dp": 0, "tp": 1}, {"dp": 1, "tp": 0}]),
+        ("tp=2", [{"tp": 0}, {"tp": 1}, {}]),
+    ],
+    ids=["larger", "smaller"],
+)
+def test_mesh_that_does_not_fit(job: Job, mesh: str, coordinates: list[dict[str, int]]) -> None:
+    """A mesh of another size than the world: ranks inside it have coordinates, others none."""
+    job.start(*LAUNCH, 3, sys.executable, WAITING, options=("--mesh", mesh))
+    ranks = job.wait_for(all_wait(3))
+    assert [
+        dict(rank.coordinates) for rank in sorted(ranks, key=lambda rank: rank.number or 0)
+    ] == coordinates
+
+
+def test_everything_unfolds(job: Job) -> None:
+    """ps leaves the launcher out, ps --all names it as one."""
+    launcher = job.start(*LAUNCH, 2, sys.executable, WAITING)
+    ranks = job.wait_for(all_wait(2))
+    assert kinds(ranks) == {"rank": 2}
+    assert str(launcher.pid) not in job.cli("ps").stdout
+    (line,) = [line for line in job.cli("ps", "--all").stdout.splitlines() if "(launcher)" in line]
+    assert str(launcher.pid) in line.split()

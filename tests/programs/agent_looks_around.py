@@ -1,0 +1,27 @@
+"""Prints all that a program can see of its interpreter and that an agent might change."""
+
+import atexit
+import os
+import signal
+import socket
+import sys
+import threading
+import warnings
+
+opened = [os.open("/dev/null", os.O_RDONLY), socket.socket().detach()]
+print("descriptors", opened)
+print("signals", [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())])
+print("blocked", signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+print("threads", [t.name for t in threading.enumerate()], threading.active_count())
+print("path", sys.path, sys.argv, sys.flags, len(sys.meta_path), len(sys.path_hooks))
+print("environment", {k: v for k, v in os.environ.items() if not k.startswith("RANKDBG")})
+print("hooks", sys.gettrace(), sys.getprofile(), sys.excepthook, threading.excepthook)
+print("warnings", warnings.filters)
+print("limits", sys.getrecursionlimit(), sys.getswitchinterval(), socket.getdefaulttimeout())
+print(
+    "umask",
+    oct(os.umask(0o22)),
+    os.getcwd(),
+    os.getpgrp() == os.getpgid(0),
+    atexit._ncallbacks() < 3,
+)

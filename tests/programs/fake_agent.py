@@ -1,0 +1,54 @@
+"""python fake_agent.py MODE: a card like an agent's, and a socket that misbehaves."""
+
+import os
+import socket
+import sys
+import time
+
+from rankdbg import wire
+from rankdbg.agent import card
+
+mode = sys.argv[1]
+directory = os.environ["RANKDBG_DIR"]
+os.makedirs(directory, 0o700, exist_ok=True)
+stem = os.path.join(directory, str(os.getpid()))
+listening = socket.socket(socket.AF_UNIX)
+listening.bind(f"{stem}.sock")
+listening.listen(8)
+with open(f"{stem}.json", "wb") as file:
+    file.write(wire.encode(card.make()))
+
+
+def misbehave(connection):
+    if mode == "rubbish":
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n<html>\n")
+    elif mode == "half":
+        connection.sendall(wire.encode(wire.hello()) + b'{"id": 1, "ans')
+    elif mode == "endless":
+        connection.sendall(wire.encode(wire.hello()))
+        for _ in range(1024):
+            connection.sendall(b"x" * (1 << 20))
+    elif mode == "newer":
+        hello = {"hello": "rankdbg", "protocol": [9, 0], "version": "9.0"}
+        connection.sendall(wire.encode(hello))
+    elif mode == "wrong":
+        connection.sendall(wire.encode(wire.hello()) + wire.encode({"id": 1, "answer": [7]}))
+    elif mode == "hangs up":
+        return
+    time.sleep(600)
+
+
+def serve():
+    kept = []
+    while True:
+        connection, _ = listening.accept()
+        try:
+            if os.fork() == 0:
+                misbehave(connection)
+                os._exit(0)
+        except OSError:
+            pass
+        connection.close()
+
+
+serve()

@@ -1,0 +1,18 @@
+"""python run_pool.py KIND METHOD: a process with a pool of two workers."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import sys
+
+from run_waiting import waits
+
+if __name__ == "__main__":
+    kind, method = sys.argv[1:]
+    context = multiprocessing.get_context(method)
+    if kind == "pool":
+        pool = context.Pool(2)
+    else:
+        pool = concurrent.futures.ProcessPoolExecutor(2, mp_context=context)
+        list(pool.map(os.getenv, ["HOME"] * 2))
+    waits()
