@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from agents import PATIENCE, Programs, wait_for
+from rankdbg import wire
 from rankdbg.node.relay import NoAnswer
 
 HERE = Path(__file__).parents[1] / "programs"
@@ -192,6 +193,49 @@ def test_exit_removes_the_files(programs: Programs, ending: str) -> None:
     finished = programs.run(code)
     assert finished.stdout.count(".sock") == finished.stdout.count(".json'") == 1
     assert os.listdir(programs.directory) == []
+
+
+@pytest.mark.parametrize("flags", ["", "-X dev"])
+def test_exit_while_it_is_asked(programs: Programs, flags: str) -> None:
+    """A program that ends in the middle of questions ends as ever."""
+    for _ in range(5):
+        code = "import sys; print('ready', flush=True); sys.stdin.readline()"
+        program = programs.start(*flags.split(), code, stdin=subprocess.PIPE)
+        clients = [programs.connect(program.pid) for _ in range(5)]
+        question = wire.encode({"id": 1, "ask": "stacks", "threads": "all", "locals": True})
+        for client in clients:
+            client.sendall(wire.encode(wire.hello()) + question * 50)
+        assert program.communicate("\n", timeout=PATIENCE) == ("", "")
+        assert program.returncode == 0
+        for client in clients:
+            client.close()
+    assert os.listdir(programs.directory) == []
+
+
+def test_short_programs(programs: Programs) -> None:
+    """Programs that end at once, also as forked children, end without a crash."""
+    code = """
+        import os, sys
+        for _ in range(20):
+            if os.fork() == 0:
+                sys.exit()
+            assert os.wait()[1] == 0
+    """
+    for _ in range(2):
+        finished = programs.run("-X", "dev", code)
+        assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_function_before_exec(programs: Programs) -> None:
+    """subprocess with a preexec_fn, which forks as os.fork() does, works as ever."""
+    code = """
+        import os, subprocess
+        command = ["ls", "/proc/self/fd"]
+        print(subprocess.run(command, preexec_fn=os.setsid, capture_output=True))
+    """
+    outcomes = [programs.run(code, agent=agent) for agent in (True, False)]
+    assert outcomes[0].stdout == outcomes[1].stdout
+    assert outcomes[0].stderr == outcomes[1].stderr == ""
 
 
 def test_exit_of_a_child_leaves_the_parents_files(programs: Programs) -> None:

@@ -112,6 +112,8 @@ def _parent(pid: int) -> int:
 
 
 def start_titled(start: Start, *trees: Any, **variables: str) -> None:
+    # With SPT_NOENV a title leaves the environment as it is: by it jobs are kept apart here.
+    variables["SPT_NOENV"] = "1"
     for tree in trees:
         tree = [tree] if isinstance(tree, str) else tree
         start(sys.executable, PROGRAMS / "run_titled.py", json.dumps(tree), **variables)
@@ -189,6 +191,16 @@ def test_trainer_beside_an_engine(job: Job, start: Start) -> None:
         ("scheduler", 0),
         ("scheduler", 1),
     ]
+
+
+def test_title_over_the_environment(job: Job, start: Start) -> None:
+    """A title that has overwritten the environment is enough; the job has the engine's name."""
+    title = "sglang::scheduler_TP7"
+    process = start(sys.executable, PROGRAMS / "run_titled.py", json.dumps([title]))
+    job.name = "sglang"
+    ranks = job.wait_for(lambda ranks: process.pid in [rank.pid for rank in ranks])
+    (rank,) = [rank for rank in ranks if rank.pid == process.pid]
+    assert (rank.role, rank.coordinates) == ("scheduler", {"tp": 7})
 
 
 def test_title_as_first_word(job: Job, start: Start) -> None:

@@ -66,16 +66,21 @@ def start(work: Callable[..., None], *arguments: Any) -> None:
     when a client leaves, would kill a program that has set it to its default.
     """
     global _running
+    begun = new_lock()
+    begun.acquire()
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _SIGNALS)
     try:
-        _thread.start_new_thread(_run, (work, arguments))
+        _thread.start_new_thread(_run, (begun, work, arguments))
         _running += 1
+        # Python 3.10 can crash when it ends before a new thread has begun.
+        begun.acquire(timeout=1.0)
     finally:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
-def _run(work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+def _run(begun: Any, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     global _running
+    begun.release()
     try:
         work(*arguments)
     except SystemExit:

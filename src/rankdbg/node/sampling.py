@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from rankdbg import wire
+from rankdbg import masking, wire
 from rankdbg.node import inquiry, processes, relay
 from rankdbg.node.discovery import Process
 from rankdbg.node.inquiry import Key
@@ -87,6 +87,8 @@ class Sampler:
     def _keep(self, key: Key, threads: list[Any]) -> None:
         for thread in threads:
             thread.pop("id", None)  # differs in each process
+            for values in thread.get("locals", ()):
+                values.update(masking.mask_environment(values))
         text = wire.encode({"threads": threads})
         index = self._distinct.setdefault(text, len(self._threads))
         if index == len(self._threads):

@@ -17,11 +17,12 @@ from typing import Any, cast
 from rankdbg import grouping, selection
 from rankdbg.frontends.cli import add_common, print_json
 from rankdbg.frontends.cli.ranks import Paths, frame_json, label, marked
-from rankdbg.frontends.terminal import Terminal, cut, duration
+from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
 from rankdbg.session import Roster, Session, check_job
 from rankdbg.types import Rank
 
 MOST_ROWS = 20
+NARROWEST = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,11 +152,12 @@ def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
 
 
 def _print_table(terminal: Terminal, rows: list[Row]) -> None:
-    """Columns as wide as they need to be; the last one is cut, or moves to its own line."""
+    """Columns as wide as they need to be and can be; the last one may get its own line."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
-    widths = [min(width, 34) for width in widths]
+    while sum(widths) + 2 * len(widths) > terminal.width and max(widths) > NARROWEST:
+        widths[widths.index(max(widths))] -= 1
     for number, row in enumerate(rows):
-        cells = [f"{cut(cell, w):{w}}" for cell, w in zip(row, widths, strict=False) if w]
+        cells = [f"{_fit(cell, w):{w}}" for cell, w in zip(row, widths, strict=False) if w]
         line = "  ".join(cells).rstrip()
         last = row[-1]
         if number == 0:
@@ -167,6 +169,11 @@ def _print_table(terminal: Terminal, rows: list[Row]) -> None:
             terminal.print(terminal.dim(f"  {last}"))
         else:
             terminal.print(f"{line}  {last}")
+
+
+def _fit(cell: str, width: int) -> str:
+    """The end of a file:line tells more than its beginning, of anything else the beginning."""
+    return cut_path(cell, width) if ":" in cell else cut(cell, width)
 
 
 # --- for programs -------------------------------------------------------------------------

@@ -195,11 +195,12 @@ class StackReport:
 
 
 def place(group: StackGroup[Rank], paths: Paths) -> str:
-    """Where a group is, for a reader: its innermost frame of user code."""
+    """Where a group is, for a reader: its innermost line of user code, and what that called."""
     if not group.frames:
         return "(no Python frame)"
     index = innermost_user_frame(frame.file for frame in group.frames)
-    return paths.text(group.frames[index])
+    called = [f.function for f in group.frames[:index] if "<locals>" not in f.function]
+    return paths.text(group.frames[index]) + (f" > {called[-1]}" if called else "")
 
 
 def _threads(sampled: Sampled) -> Iterator[ThreadStack]:

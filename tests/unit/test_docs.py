@@ -1,0 +1,69 @@
+"""The documentation cannot rot: what there is stands in the reference."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rankdbg import errors
+from rankdbg.clusters import CLUSTERS
+from rankdbg.frontends.cli import VERBS, verb_parser
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs/reference").glob("*.md")}
+VERBS_TEXT = REFERENCE["verbs.md"]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_and_option_is_in_the_reference(verb: str) -> None:
+    """A heading for the verb, and each option in its section or among the shared ones."""
+    assert f"\n## {verb}\n" in VERBS_TEXT
+    section = VERBS_TEXT.split(f"\n## {verb}\n")[1].split("\n## ")[0]
+    shared = VERBS_TEXT.split("## Options that verbs share")[1].split("\n## ")[0]
+    for action in verb_parser(verb)._actions:
+        for option in action.option_strings:
+            assert re.search(rf"{re.escape(option)}\b", section + shared), option
+
+
+def test_every_cluster_is_in_the_reference() -> None:
+    """A row in the table of targets."""
+    assert all(re.search(rf"^\| `{name}", VERBS_TEXT, re.MULTILINE) for name in CLUSTERS)
+
+
+def test_every_probe_is_in_the_reference() -> None:
+    """A row in the table of probes."""
+    probes = [p.stem for p in (ROOT / "src/rankdbg/node/probes").glob("[a-z]*.py")]
+    assert probes
+    assert all(f"| `{name}`" in VERBS_TEXT for name in probes)
+
+
+def test_every_error_is_in_the_reference() -> None:
+    """Each class of errors.py is named."""
+    names = [name for name, value in vars(errors).items() if isinstance(value, type)]
+    assert len(names) > 10
+    assert all(f"`{name}`" in VERBS_TEXT for name in names)
+
+
+def test_every_environment_variable_is_in_the_reference() -> None:
+    """Each RANKDBG_… that the code reads is in the table."""
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    names = set(re.findall(r"\"(RANKDBG(?:_[A-Z]+)?)\"", source))
+    assert {"RANKDBG", "RANKDBG_DIR"} <= names
+    assert all(f"| `{name}` |" in REFERENCE["environment.md"] for name in names)
+
+
+def test_every_schema_is_in_the_reference() -> None:
+    """Each document that --json prints is described."""
+    source = "".join(p.read_text() for p in (ROOT / "src/rankdbg/frontends/cli").glob("*.py"))
+    kinds = set(re.findall(r"print_json\(\"(\w+)\"", source))
+    assert kinds
+    assert all(f"`rankdbg.{kind}/1`" in REFERENCE["json.md"] for kind in kinds)
+
+
+def test_links_lead_somewhere() -> None:
+    """Each relative link in README and docs names a file."""
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"

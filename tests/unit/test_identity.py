@@ -1,0 +1,221 @@
+"""identity: labels from variables, titles and command lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from rankdbg import identity
+
+# --- the environment ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "1"}, (3, 8, 1, "torchrun")),
+        ({"SLURM_PROCID": "2", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}, (2, 4, 0, "slurm")),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "3"}, (1, 3, None, "openmpi")),
+        ({"PMI_RANK": "5", "PMI_SIZE": "6", "MPI_LOCALRANKID": "5"}, (5, 6, 5, "pmi")),
+        ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, (1, 2, 1, "torchrun")),
+        ({"RANK": "3", "SLURM_PROCID": "0"}, (3, None, None, "torchrun")),
+        ({"OMPI_COMM_WORLD_RANK": "3", "SLURM_PROCID": "0"}, (3, None, None, "openmpi")),
+        ({"PMI_RANK": "3", "SLURM_PROCID": "0"}, (3, None, None, "pmi")),
+    ],
+)
+def test_numbers(environ: dict[str, str], wanted: tuple[object, ...]) -> None:
+    """Each launcher's variables give a number; what is nearer to the program comes first."""
+    labels = identity.from_environment(environ)
+    names = ("rank", "world", "local_rank", "source")
+    assert tuple(labels.get(name) for name in names) == wanted
+
+
+@pytest.mark.parametrize("text", ["", "-1", "x", "1.5", " 1", "٣", "1e3"])
+def test_what_is_no_number(text: str) -> None:
+    """A variable that is not a whole number says nothing."""
+    assert "rank" not in identity.from_environment({"RANK": text})
+
+
+def test_local_rank_of_another_node() -> None:
+    """LOCAL_RANK alone is a rank's number on the first node only."""
+    assert "rank" not in identity.from_environment({"LOCAL_RANK": "1", "NODE_RANK": "1"})
+
+
+def test_role_mesh_and_node() -> None:
+    """RANKDBG_ROLE, RANKDBG_MESH and the number of the node become labels."""
+    environ = {"RANKDBG_ROLE": "policy", "RANKDBG_MESH": "dp=2, tp=4", "GROUP_RANK": "1"}
+    assert identity.from_environment(environ) == {
+        "role": "policy",
+        "mesh": {"dp": 2, "tp": 4},
+        "node_rank": 1,
+    }
+
+
+@pytest.mark.parametrize("text", ["dp", "dp=", "dp=0", "dp=-1", "=2", "dp=2,dp=3", "dp=2,", "a=b"])
+def test_mesh_that_is_not_well_formed(text: str) -> None:
+    """A malformed RANKDBG_MESH is no mesh."""
+    assert identity.parse_plain_mesh(text) == {}
+
+
+@pytest.mark.parametrize(
+    ("environ", "job"),
+    [
+        ({"RANKDBG_JOB": "mine", "SLURM_JOB_ID": "7"}, "mine"),
+        ({"TORCHELASTIC_RUN_ID": "abc", "SLURM_JOB_ID": "7"}, "torchrun-abc"),
+        ({"TORCHELASTIC_RUN_ID": "none", "SLURM_JOB_ID": "7"}, "slurm-7"),
+        ({"PMIX_NAMESPACE": "12345"}, "mpi-12345"),
+        ({"TORCHELASTIC_RUN_ID": "none"}, None),
+        ({}, None),
+    ],
+)
+def test_job(environ: dict[str, str], job: str | None) -> None:
+    """The job's name is rankdbg's, or else made from the launcher's id."""
+    assert identity.from_environment(environ).get("job") == job
+
+
+# --- titles -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("title", "role", "coordinates"),
+    [
+        ("sglang::scheduler_TP0_PP1_DP2_EP3", "scheduler", {"tp": 0, "pp": 1, "dp": 2, "ep": 3}),
+        ("sglang::scheduler_TP12", "scheduler", {"tp": 12}),
+        (
+            "sglang::scheduler_DP0_MOE_DP1_ATTN_CP2",
+            "scheduler",
+            {"dp": 0, "moe_dp": 1, "attn_cp": 2},
+        ),
+        ("sglang::scheduler", "scheduler", None),
+        ("sglang::data_parallel_controller", "data_parallel_controller", None),
+        ("VLLM::Worker_TP3", "Worker", {"tp": 3}),
+        ("VLLM::Worker_DP0_TP1_EP1", "Worker", {"dp": 0, "tp": 1, "ep": 1}),
+        ("VLLM::EngineCore_DP1", "EngineCore", {"dp": 1}),
+        ("VLLM::APIServer_0", "APIServer", None),
+        ("ray::TrainerActor.step", "TrainerActor", None),
+        ("ray::Rollout(lr=1).run()", "Rollout", None),
+        ("ray::IDLE", "IDLE", None),
+        ("sglang::scheduler_TP0_ -m x --y", "scheduler", {"tp": 0}),
+    ],
+)
+def test_titles(title: str, role: str, coordinates: dict[str, int] | None) -> None:
+    """Role and coordinates of sglang, vLLM and Ray."""
+    labels = identity.from_title(title)
+    assert (labels["role"], labels.get("coordinates")) == (role, coordinates)
+
+
+@pytest.mark.parametrize(
+    "title",
+    ["", "python train.py", "/usr/bin/python -c std::string", "nginx::worker_TP0", "::", "a b::c"],
+)
+def test_what_is_no_title(title: str) -> None:
+    """Only the engines' own titles say something."""
+    assert identity.from_title(title) == {}
+
+
+# --- command lines ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("python train.py -S", ("", "script", "train.py")),
+        ("python -u -O train.py", ("uO", "script", "train.py")),
+        ("python -uS -m pkg.mod -I", ("uS", "module", "pkg.mod")),
+        ("python -Im pkg", ("I", "module", "pkg")),
+        ("python -mpkg -S", ("", "module", "pkg")),
+        ("python -Sc pass -I", ("S", "code", "pass")),
+        ("python -W error -S x.py", ("S", "script", "x.py")),
+        ("python -Werror::SyntaxWarning x.py", ("", "script", "x.py")),
+        ("python -X dev -I x.py", ("I", "script", "x.py")),
+        ("python -XimportTimE x.py", ("", "script", "x.py")),
+        ("python -bWS x.py", ("b", "script", "x.py")),
+        ("python --check-hash-based-pycs always -E x.py", ("E", "script", "x.py")),
+        ("python - -S", ("", "script", "-")),
+        ("python", ("", "", "")),
+        ("python -c", ("", "code", "")),
+        ("python -W", ("", "", "")),
+        ("", ("", "", "")),
+    ],
+)
+def test_invocation(command: str, wanted: tuple[str, str, str]) -> None:
+    """A command line is read as python reads it."""
+    assert identity.invocation(command.split()) == wanted
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("python -u /src/train.py --lr 1", "train"),
+        ("python -m pkg.train", "train"),
+        ("python -c pass", "python"),
+        ("/usr/bin/torchrun train.py", "train"),
+        ("python", "python"),
+        ("python -m", "python"),
+        ("", "python"),
+    ],
+)
+def test_script_name(command: str, name: str) -> None:
+    """A job without a name is named after what it runs."""
+    assert identity.script_name(command.split()) == name
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("python /venv/bin/torchrun --nproc-per-node 8 train.py", "launcher"),
+        ("python -m torch.distributed.run train.py", "launcher"),
+        ("python -um torch.distributed.launch train.py", "launcher"),
+        ("python /venv/bin/accelerate launch train.py", "launcher"),
+        ("python /venv/bin/deepspeed train.py", "launcher"),
+        ("python train.py torchrun", ""),
+        ("python torchrun.py", ""),
+        ("python /site-packages/ray/dashboard/agent.py --x", "helper"),
+        ("python train.py --logs /ray/dashboard/", ""),
+        ("ray::IDLE", "helper"),
+        ("ray::IDLE_SpillWorker", "helper"),
+        ("ray::Trainer.step", ""),
+        ("sglang::detokenizer", "helper"),
+        ("sglang::router", "helper"),
+        ("sglang::scheduler_TP0", ""),
+        ("VLLM::APIServer_1", "helper"),
+        ("VLLM::DPCoordinator", "helper"),
+        ("VLLM::EngineCore", ""),
+        ("python", ""),
+        ("", ""),
+    ],
+)
+def test_known_kind(command: str, kind: str) -> None:
+    """Programs that are known not to be ranks, by what they run and not by their arguments."""
+    assert identity.known_kind(command.split()) == kind
+
+
+def test_trackers() -> None:
+    """multiprocessing's trackers and fork servers are known by their code."""
+    for module in ("resource_tracker", "semaphore_tracker", "forkserver"):
+        code = f"from multiprocessing.{module} import main;main(5)"
+        assert identity.known_kind(["python", "-s", "-c", code]) == "helper"
+    spawned = "from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=5)"
+    assert identity.known_kind(["python", "-c", spawned]) == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("python -S x.py", "-S"),
+        ("python -uS x.py", "-S"),
+        ("python -Im pkg", "-I"),
+        ("python -E x.py", "-E"),
+        ("python -IS x.py", "-S"),
+        ("python -W error -S x.py", "-S"),
+        ("python -X dev -I x.py", "-I"),
+        ("python -s x.py", ""),
+        ("python -c code -S", ""),
+        ("python x.py -S -I -E", ""),
+        ("python -m pkg -S", ""),
+        ("python -Werror::SyntaxWarning x.py", ""),
+    ],
+)
+def test_flags_without_agent(command: str, flag: str) -> None:
+    """-S, -I and -E are found in clusters and after values, and nowhere else."""
+    reason = identity.flags_without_agent(command.split())
+    assert reason.startswith(f"python was started with {flag}") if flag else reason == ""
