@@ -37,7 +37,9 @@ def measure(world: int, rounds: int) -> None:
             "ask loss": lambda: ask(session, ranks),
             "stacks": lambda: session.stacks(ranks),
             "rankdbg ps": command(BIN / "rankdbg", "ps", *common, **where),
-            "rankdbg ask all loss": command(BIN / "rankdbg", "ask", *common, "all", "loss", **where),
+            "rankdbg ask all loss": command(
+                BIN / "rankdbg", "ask", *common, "all", "loss", **where
+            ),
         }
         times = dict(zip(ways, medians(rounds, *ways.values()), strict=True))
         times["py-spy dump --locals, serially"] = seconds(lambda: dump_serially(ranks))

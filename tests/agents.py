@@ -91,6 +91,13 @@ class Programs:
     def evaluate(self, pid: int, expression: str, **arguments: Any) -> Any:
         return self.ask(pid, "evaluate", expression=expression, **arguments)
 
+    def interrupt(self, pid: int) -> None:
+        """Ask for what never ends: it must be late, and its thread must end."""
+        before = threads_of(pid)
+        late = self.evaluate(pid, "[0 for _ in iter(int, 1)]", timeout=0.1)
+        assert late.keys() == {"late", "interrupted"}, late
+        wait_for(lambda: threads_of(pid) <= before, "the thread of the endless loop ends")
+
     def answers(self, pid: int) -> bool:
         return self.ask(pid, "ping") == {}
 
@@ -126,8 +133,5 @@ def memory(pid: int) -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) << 10
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+def threads_of(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/task"))

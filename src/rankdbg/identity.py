@@ -89,23 +89,25 @@ def parse_plain_mesh(text: str) -> dict[str, int]:
 
 
 def from_title(title: str) -> Labels:
-    """Role and coordinates from the titles that inference engines and Ray give themselves.
+    """Engine, part, role and coordinates from the titles that inference engines and Ray give.
 
     sglang::scheduler_TP0_PP1_DP0_EP0    VLLM::Worker_TP0    VLLM::EngineCore
     ray::TrainerActor.step               ray::IDLE
+
+    The part is the role as well, unless somebody names another one.
     """
     engine, separator, rest = title.strip().partition("::")
-    if not separator or " " in engine:
-        return {}
     engine = engine.lower()
+    if not separator or engine not in ("ray", "sglang", "vllm"):
+        return {}
     words = rest.split()
     name = words[0] if words else ""
+    coordinates: dict[str, int] = {}
     if engine == "ray":
-        return {"role": name.partition(".")[0].partition("(")[0], "engine": "ray"}
-    if engine not in ("sglang", "vllm"):
-        return {}
-    role, coordinates = _parts_of_title(name)
-    labels: Labels = {"role": role, "engine": engine}
+        part = name.partition(".")[0].partition("(")[0]
+    else:
+        part, coordinates = _parts_of_title(name)
+    labels: Labels = {"engine": engine, "part": part, "role": part}
     if coordinates:
         labels["coordinates"] = coordinates
     return labels
@@ -197,11 +199,6 @@ def script_name(command: Sequence[str]) -> str:
 
 def known_kind(command: Sequence[str]) -> str:
     """`launcher` or `helper` for programs that are known not to be ranks, else ``."""
-    whole = " ".join(command)
-    title = from_title(whole)
-    if title:
-        idle = title["engine"] == "ray" and title["role"].startswith("IDLE")
-        return "helper" if idle or title["role"].startswith(_ENGINE_HELPERS) else ""
     _, form, name = invocation(command)
     if form == "code":
         return "helper" if name.startswith(_HELPERS) else ""
@@ -210,6 +207,12 @@ def known_kind(command: Sequence[str]) -> str:
     if (name if form == "module" else name.rpartition("/")[2]) in _LAUNCHERS:
         return "launcher"
     return ""
+
+
+def is_engine_helper(labels: Labels) -> bool:
+    """Whether a title says that this part of an engine only hands requests on, or idles."""
+    helpers = ("IDLE",) if labels.get("engine") == "ray" else _ENGINE_HELPERS
+    return str(labels.get("part")).startswith(helpers)
 
 
 def flags_without_agent(command: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agents import PATIENCE, Programs, wait_for
+from agents import PATIENCE, Programs, threads_of, wait_for
 from rankdbg import wire
 
 HERE = Path(__file__).parents[1] / "programs"
@@ -108,18 +107,11 @@ def test_threads(ask: Ask) -> None:
     assert answer.count(",") == 2
 
 
-def threads_of(pid: int) -> int:
-    return len(os.listdir(f"/proc/{pid}/task"))
-
-
-def test_endless_loop(ask: Ask, program: Any) -> None:
+def test_endless_loop(programs: Programs, ask: Ask, program: Any) -> None:
     """An endless loop in Python ends in time, and so does its thread."""
-    before = threads_of(program.pid)
     begun = time.monotonic()
-    answer = ask("[0 for _ in iter(int, 1)]", timeout=0.3)
-    assert answer == {"late": "the expression took longer than 0.3 s", "interrupted": True}
-    assert time.monotonic() - begun < 3
-    wait_for(lambda: threads_of(program.pid) <= before, "its thread ends")
+    programs.interrupt(program.pid)
+    assert time.monotonic() - begun < 5
 
 
 def test_sleep(ask: Ask) -> None:
@@ -159,24 +151,81 @@ def test_locals_with_slow_repr(programs: Programs, ask: Ask, program: Any) -> No
     ]
 
 
-def test_frames_are_let_go(programs: Programs) -> None:
-    """What an expression has looked at is freed as soon as the program lets it go."""
+@pytest.mark.parametrize("question", ["evaluate", "locals", "error", "late"])
+def test_variables_are_let_go(programs: Programs, question: str) -> None:
+    """What the agent has looked at is freed as soon as the program lets it go, also while
+    the function goes on."""
     code = """
-        import gc, sys, threading, weakref
+        import gc, sys, time, weakref
         gc.disable()
         class Large: pass
-        def holds():
+        def trains():
             large = Large()
+            seen = weakref.ref(large)
             print("ready", flush=True)
             sys.stdin.readline()
-            return weakref.ref(large)
-        print(holds()() is None, flush=True)
+            large = None
+            print(seen() is None, flush=True)
+        trains()
     """
     program = programs.start(code, stdin=subprocess.PIPE)
-    assert programs.evaluate(program.pid, "large")["type"] == "Large"
-    assert programs.evaluate(program.pid, "large.missing")["kind"] == "error"
-    assert programs.evaluate(program.pid, "missing")["kind"] == "error"
-    programs.ask(program.pid, "stacks", locals=True)
+    if question == "locals":
+        (thread,) = programs.ask(program.pid, "stacks", locals=True)["threads"]
+        assert "Large" in thread["locals"][0]["large"]
+    else:
+        expression = {"error": "large.missing", "late": "[0 for _ in iter(int, 1)]"}
+        programs.evaluate(program.pid, expression.get(question, "large"), timeout=0.2)
     assert programs.answers(program.pid)
     wait_for(lambda: threads_of(program.pid) == 2)
     assert program.communicate("\n", timeout=PATIENCE) == ("True\n", "")
+
+
+def test_programs_own_locals(programs: Programs) -> None:
+    """What locals() gave to the program itself is left alone."""
+    code = """
+        import sys
+        def keeps():
+            value = 1
+            kept = locals()
+            print("ready", flush=True)
+            sys.stdin.readline()
+            print(kept["value"], value, flush=True)
+        keeps()
+    """
+    program = programs.start(code, stdin=subprocess.PIPE)
+    assert programs.evaluate(program.pid, "value")["text"] == "1"
+    programs.ask(program.pid, "stacks", locals=True)
+    assert program.communicate("\n", timeout=PATIENCE) == ("1 1\n", "")
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_traced_program(programs: Programs, lines: bool) -> None:
+    """The variables of a program under a tracer, as debuggers are, stay as they are."""
+    code = """
+        import sys, threading
+        class Tracer:
+            def trace(self, frame, event, argument):
+                sum(range(3000))
+                return self.trace if self.lines else None
+        tracer = Tracer()
+        tracer.lines = sys.argv[1:] != []
+        def adds(first, second):
+            third = first + second
+            return third
+        ended = []
+        def ends():
+            sys.stdin.readline()
+            ended.append(1)
+        threading.Thread(target=ends, daemon=True).start()
+        print("ready", flush=True)
+        sys.settrace(tracer.trace)
+        while not ended:
+            assert adds(1, 2) == 3
+    """
+    program = programs.start(code.replace("sys.argv[1:] != []", str(lines)), stdin=subprocess.PIPE)
+    deadline = time.monotonic() + 1.5
+    while time.monotonic() < deadline:
+        programs.ask(program.pid, "stacks", locals=True)
+        programs.evaluate(program.pid, "first + second", frame="adds")
+    assert program.communicate("\n", timeout=PATIENCE) == ("", "")
+    assert program.returncode == 0

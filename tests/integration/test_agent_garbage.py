@@ -114,8 +114,8 @@ def test_endless_line(programs: Programs, rank: Any) -> None:
 def test_wrong_version(programs: Programs, rank: Any, protocol: Any) -> None:
     """Another version is hung up on; the agent's hello has told it the agent's own."""
     with programs.connect(rank.pid) as connection:
-        connection.sendall(wire.encode({**wire.hello(), "protocol": protocol}))
-        connection.sendall(wire.encode({"id": 1, "ask": "ping"}))
+        hello = wire.encode({**wire.hello(), "protocol": protocol})
+        connection.sendall(hello + wire.encode({"id": 1, "ask": "ping"}))
         received = until_hung_up(connection)
     assert received in (b"", wire.encode(wire.hello()))
 

@@ -40,8 +40,7 @@ def test_flags(programs: Programs, flags: str) -> None:
     assert programs.ask(program.pid, "card")["pid"] == program.pid
     assert programs.evaluate(program.pid, "6 * 7")["text"] == "42"
     assert programs.ask(program.pid, "stacks", threads="all", locals=True)["threads"][0]["frames"]
-    late = programs.evaluate(program.pid, "[0 for _ in iter(int, 1)]", timeout=0.05)
-    assert late["interrupted"] is True
+    programs.interrupt(program.pid)
     assert program.communicate("", timeout=PATIENCE) == ("", "")
     assert program.returncode == 7
 
@@ -170,8 +169,7 @@ def test_shadowing_modules(programs: Programs, tmp_path: Path) -> None:
     wait_for(lambda: program.stdout.readline() == "ready\n")
     assert programs.ask(program.pid, "card")["pid"] == program.pid
     assert programs.evaluate(program.pid, "len(names)")["text"] == str(len(names))
-    late = programs.evaluate(program.pid, "[0 for _ in iter(int, 1)]", timeout=0.1)
-    assert late["interrupted"] is True
+    programs.interrupt(program.pid)
     (thread,) = programs.ask(program.pid, "stacks", threads="all", locals=True)["threads"]
     assert thread["frames"][-1][1] == str(script)
 
@@ -202,7 +200,7 @@ def test_answering_loads_no_public_module(programs: Programs) -> None:
     for question in ("ping", "card", "environment", "nonsense"):
         programs.ask(program.pid, question)
     programs.ask(program.pid, "stacks", threads="all", locals=True)
-    programs.evaluate(program.pid, "[0 for _ in iter(int, 1)]", timeout=0.05)
+    programs.interrupt(program.pid)
     assert loaded() == before
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -111,6 +112,11 @@ def _parent(pid: int) -> int:
 # --- titles -------------------------------------------------------------------------------
 
 
+needs_setproctitle = pytest.mark.skipif(
+    importlib.util.find_spec("setproctitle") is None, reason="needs setproctitle"
+)
+
+
 def start_titled(start: Start, *trees: Any, **variables: str) -> None:
     # With SPT_NOENV a title leaves the environment as it is: by it jobs are kept apart here.
     variables["SPT_NOENV"] = "1"
@@ -119,6 +125,7 @@ def start_titled(start: Start, *trees: Any, **variables: str) -> None:
         start(sys.executable, PROGRAMS / "run_titled.py", json.dumps(tree), **variables)
 
 
+@needs_setproctitle
 def test_sglang(job: Job, start: Start) -> None:
     """sglang's schedulers are ranks with coordinates; its other processes are not."""
     schedulers = [[f"sglang::scheduler_PP{p}_TP{t}"] for p in range(2) for t in range(2)]
@@ -134,6 +141,7 @@ def test_sglang(job: Job, start: Start) -> None:
     assert {rank.role for rank in of_kind(ranks, "rank")} == {"scheduler"}
 
 
+@needs_setproctitle
 def test_sglang_under_slurm(job: Job, start: Start) -> None:
     """The number that an engine inherited from Slurm is not that of its ranks."""
     schedulers = [["sglang::scheduler_DP0_TP0_EP0"], ["sglang::scheduler_DP0_TP1_EP1"]]
@@ -145,6 +153,7 @@ def test_sglang_under_slurm(job: Job, start: Start) -> None:
     }
 
 
+@needs_setproctitle
 def test_vllm(job: Job, start: Start) -> None:
     """vLLM's workers are the ranks; EngineCore is left out where workers exist."""
     engines = [
@@ -163,6 +172,7 @@ def test_vllm(job: Job, start: Start) -> None:
     assert {worker.role for worker in workers} == {"Worker"}
 
 
+@needs_setproctitle
 def test_vllm_without_workers(job: Job, start: Start) -> None:
     """With one GPU there are no workers, and EngineCore is the rank."""
     start_titled(start, ["VLLM::APIServer", ["VLLM::EngineCore"]])
@@ -170,6 +180,7 @@ def test_vllm_without_workers(job: Job, start: Start) -> None:
     assert (rank.number, rank.role) == (0, "EngineCore")
 
 
+@needs_setproctitle
 def test_ray(job: Job, start: Start) -> None:
     """Ray's actors are ranks with the class as role; its idle workers are not."""
     start_titled(start, "ray::Trainer.step", "ray::Trainer", "ray::Rollout", "ray::IDLE")
@@ -180,6 +191,7 @@ def test_ray(job: Job, start: Start) -> None:
     assert {row["role"] for row in job.json("ps", "role=Train*")["ranks"]} == {"Trainer"}
 
 
+@needs_setproctitle
 def test_trainer_beside_an_engine(job: Job, start: Start) -> None:
     """In a job with trainers and an engine both are ranks, told apart by their roles."""
     start(sys.executable, LAUNCHER, 2, sys.executable, WAITING)
@@ -193,6 +205,7 @@ def test_trainer_beside_an_engine(job: Job, start: Start) -> None:
     ]
 
 
+@needs_setproctitle
 def test_title_over_the_environment(job: Job, start: Start) -> None:
     """A title that has overwritten the environment is enough; the job has the engine's name."""
     title = "sglang::scheduler_TP7"

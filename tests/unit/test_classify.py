@@ -245,6 +245,15 @@ def test_engine_with_an_inherited_number(source: str) -> None:
     assert kinds[10] == (LAUNCHER if source == "slurm" else ("rank", 5))
 
 
+def test_engine_that_uses_multiprocessing() -> None:
+    """A title says more than that a process is a child of multiprocessing."""
+    assert classified(
+        process(10),
+        process(11, 10, command="sglang::scheduler_TP0", **worker(1)),
+        process(12, 10, command="sglang::detokenizer", **worker(2)),
+    ) == {10: LAUNCHER, 11: RANK0, 12: HELPER}
+
+
 def test_actors() -> None:
     """Ray's actors are ranks, also those that started an engine; RANK numbers them."""
     assert classified(

@@ -171,15 +171,6 @@ def test_script_name(command: str, name: str) -> None:
         ("python torchrun.py", ""),
         ("python /site-packages/ray/dashboard/agent.py --x", "helper"),
         ("python train.py --logs /ray/dashboard/", ""),
-        ("ray::IDLE", "helper"),
-        ("ray::IDLE_SpillWorker", "helper"),
-        ("ray::Trainer.step", ""),
-        ("sglang::detokenizer", "helper"),
-        ("sglang::router", "helper"),
-        ("sglang::scheduler_TP0", ""),
-        ("VLLM::APIServer_1", "helper"),
-        ("VLLM::DPCoordinator", "helper"),
-        ("VLLM::EngineCore", ""),
         ("python", ""),
         ("", ""),
     ],
@@ -187,6 +178,27 @@ def test_script_name(command: str, name: str) -> None:
 def test_known_kind(command: str, kind: str) -> None:
     """Programs that are known not to be ranks, by what they run and not by their arguments."""
     assert identity.known_kind(command.split()) == kind
+
+
+@pytest.mark.parametrize(
+    ("title", "is_helper"),
+    [
+        ("ray::IDLE", True),
+        ("ray::IDLE_SpillWorker", True),
+        ("ray::Trainer.step", False),
+        ("ray::router", False),
+        ("sglang::detokenizer", True),
+        ("sglang::router", True),
+        ("sglang::scheduler_TP0", False),
+        ("VLLM::APIServer_1", True),
+        ("VLLM::DPCoordinator", True),
+        ("VLLM::EngineCore", False),
+    ],
+)
+def test_helpers_of_engines(title: str, is_helper: bool) -> None:
+    """Parts of an engine that only hand requests on are helpers, whatever role they are given."""
+    labels = {**identity.from_title(title), "role": "rollout"}
+    assert identity.is_engine_helper(labels) is is_helper
 
 
 def test_trackers() -> None:

@@ -16,36 +16,38 @@ def evaluate(
 ) -> dict[str, Any]:
     """The described value, or the described exception; {"late": ...} if it takes too long."""
     try:
-        chosen = choose_frame(list(stacks.walk(stacks.thread_frame(thread))), frame)
+        stack = list(stacks.walk(stacks.thread_frame(thread)))
+        place = choose_frame(stack, frame)
     except LookupError as error:
         return {"kind": "error", "text": f"LookupError: {error.args[0]}"}
+    # One namespace, and a copy: a comprehension in the expression sees the frame's
+    # variables, and an assignment expression leaves the program's alone.
+    called = stack[place - 1] if place else None
+    namespace = {**stack[place].f_globals, **stacks.variables(stack[place], called)}
+    del stack, called  # a frame that is kept keeps all its variables alive
     try:
-        return threads.within(seconds, _value, expression, chosen)  # type: ignore[no-any-return]
+        return threads.within(seconds, _value, expression, namespace)  # type: ignore[no-any-return]
     except threads.Late as late:
         return {"late": f"the expression took longer than {seconds:g} s", "interrupted": late.ended}
 
 
-def choose_frame(frames: list[FrameType], wanted: int | str | None) -> FrameType:
+def choose_frame(frames: list[FrameType], wanted: int | str | None) -> int:
     """The innermost frame of user code; or by number, 0 the innermost; or by function."""
     if wanted is None:
-        return frames[user_code.innermost_user_frame(f.f_code.co_filename for f in frames)]
+        return user_code.innermost_user_frame(f.f_code.co_filename for f in frames)
     if isinstance(wanted, int):
         if 0 <= wanted < len(frames):
-            return frames[wanted]
+            return wanted
         raise LookupError(f"no frame {wanted}; the stack has frames 0 to {len(frames) - 1}")
-    for frame in frames:
+    for place, frame in enumerate(frames):
         code = frame.f_code
         if wanted in (code.co_name, getattr(code, "co_qualname", None)):
-            return frame
+            return place
     raise LookupError(f"no frame of a function {wanted!r} in this stack")
 
 
-def _value(expression: str, frame: FrameType) -> dict[str, Any]:
+def _value(expression: str, namespace: dict[str, Any]) -> dict[str, Any]:
     try:
-        # One namespace, and a copy: a comprehension in the expression sees the frame's
-        # variables, and an assignment expression leaves the program's alone.
-        namespace = {**frame.f_globals, **frame.f_locals}
-        del frame  # one that is kept keeps all its locals alive
         code = compile(expression.strip(), "<rankdbg ask>", "eval", dont_inherit=True)
         return describe.describe(eval(code, namespace))
     except BaseException as error:  # also SystemExit: an answer like any other

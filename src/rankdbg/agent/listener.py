@@ -118,12 +118,11 @@ class Listener:
                     self._close(self._socket)
                     self._listen()
                 descriptor, _ = self._socket._accept()
+                self._begin(_out_of_the_way(socket(fileno=descriptor)))
             except TimeoutError:
                 pass
-            except OSError:  # no descriptor left, no directory any more, or closed just now
+            except Exception:  # no descriptor, memory or directory left, or closed just now
                 threads.pause(0.2)
-            else:
-                self._begin(_out_of_the_way(socket(fileno=descriptor)))
 
     def _begin(self, connection: Any) -> None:
         self._open[connection] = _inode(connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg.agent import evaluate, stacks, threads
+from rankdbg.agent import describe, evaluate, stacks, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,14 +21,12 @@ def answer(message: dict[str, Any], listener: Listener) -> dict[str, Any]:
     ident = message.get("id")
     question = QUESTIONS.get(str(message.get("ask")))
     if question is None:
-        return {
-            "id": ident,
-            "error": {"what": f"unknown question {str(message.get('ask'))[:80]!r}"},
-        }
+        what = f"unknown question {str(message.get('ask'))[:80]!r}"
+        return {"id": ident, "error": {"what": what}}
     try:
         return {"id": ident, "answer": question(message, listener)}
     except BaseException as error:  # whatever a repr() of the program's raises
-        return {"id": ident, "error": {"what": f"{type(error).__name__}: {error}"[:500]}}
+        return {"id": ident, "error": {"what": describe.exception_text(error)[:500]}}
 
 
 def _ping(message: dict[str, Any], listener: Listener) -> Any:

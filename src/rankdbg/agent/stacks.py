@@ -11,7 +11,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
-    from typing import Any
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
 
 # A runaway recursion can be a million frames deep; its two ends tell the story.
 DEEPEST = 1000
@@ -35,7 +37,9 @@ def collect(all_threads: bool, with_locals: bool) -> dict[str, Any]:
             "frames": _described(frames),
         }
         if with_locals:
-            thread["locals"] = [_locals(frame) for frame in _ends(frames)]
+            callers_and_called = _ends(list(zip(frames, [None, *frames], strict=False)))
+            shown = [_locals(frame, called) for frame, called in callers_and_called]
+            thread["locals"] = _with_gap(frames, shown, {})
         found.append(thread)
     found.sort(key=lambda thread: (not thread["main"], thread["name"]))
     return {"threads": found}
@@ -72,15 +76,42 @@ def thread_frame(wanted: str | int | None) -> FrameType:
     raise LookupError(f"no thread {wanted!r}; there are: {', '.join(sorted(known))}")
 
 
+def variables(frame: FrameType, called: FrameType | None) -> dict[str, Any]:
+    """A copy of the variables of a frame that is in a call of another, or is the innermost.
+
+    Until Python 3.12 a function's frame keeps the dictionary that it once gave away, and
+    so the values in it: a tensor that the program has let go would stay in memory for as
+    long as the function runs. So that dictionary is emptied again, unless the program may
+    be using it: it has called locals(), or a tracer looks at the frame (what is missing in
+    the dictionary when a tracer returns is deleted in the frame).
+    """
+    given = frame.f_locals
+    copy = dict(given)
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & _CO_OPTIMIZED:
+        by_tracer = called is not None and called.f_code.co_argcount in _TRACERS_ARGUMENTS
+        traced = by_tracer or frame.f_trace or "pydevd" in sys.modules
+        if not traced and sys.getrefcount(given) <= 3:  # the frame's, ours, and this call's
+            given.clear()
+    return copy
+
+
+_CO_OPTIMIZED = 1
+_TRACERS_ARGUMENTS = (3, 4)  # (self), frame, event, argument
+
+
 def _described(frames: list[FrameType]) -> list[list[Any]]:
-    lines = [_line(frame) for frame in _ends(frames)]
-    left_out = len(frames) - len(lines)
-    if left_out:
-        lines.insert(DEEPEST // 2, [f"... {left_out} frames left out ...", "", 0])
-    return lines
+    left_out = [f"... {len(frames) - DEEPEST} frames left out ...", "", 0]
+    return _with_gap(frames, [_line(frame) for frame in _ends(frames)], left_out)
 
 
-def _ends(frames: list[FrameType]) -> list[FrameType]:
+def _with_gap(frames: list[FrameType], shown: list[Any], gap: Any) -> list[Any]:
+    """What is shown of the frames, and the gap where frames are left out."""
+    if len(frames) > DEEPEST:
+        shown.insert(DEEPEST // 2, gap)
+    return shown
+
+
+def _ends(frames: list[T]) -> list[T]:
     if len(frames) <= DEEPEST:
         return frames
     return frames[: DEEPEST // 2] + frames[-DEEPEST // 2 :]
@@ -93,11 +124,11 @@ def _line(frame: FrameType) -> list[Any]:
     return [name, code.co_filename, frame.f_lineno or code.co_firstlineno]
 
 
-def _locals(frame: FrameType) -> dict[str, str]:
+def _locals(frame: FrameType, called: FrameType | None) -> dict[str, str]:
     if not user_code.is_user_code(frame.f_code.co_filename):
         return {}
     shown = {}
-    for name, value in list(frame.f_locals.items())[:LOCALS_IN_FRAME]:
+    for name, value in list(variables(frame, called).items())[:LOCALS_IN_FRAME]:
         if not (name.startswith("__") and name.endswith("__")):
             shown[str(name)] = describe.short_text(value)
     return shown

@@ -72,10 +72,10 @@ def start(work: Callable[..., None], *arguments: Any) -> None:
     try:
         _thread.start_new_thread(_run, (begun, work, arguments))
         _running += 1
-        # Python 3.10 can crash when it ends before a new thread has begun.
-        begun.acquire(timeout=1.0)
     finally:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
+    # Python 3.10 can crash when it ends before a new thread has begun.
+    begun.acquire(timeout=1.0)
 
 
 def _run(begun: Any, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
@@ -83,7 +83,7 @@ def _run(begun: Any, work: Callable[..., None], arguments: tuple[Any, ...]) -> N
     begun.release()
     try:
         work(*arguments)
-    except SystemExit:
+    except (Exception, SystemExit):  # Python would write it to the program's stderr
         pass
     finally:
         _running -= 1
@@ -109,7 +109,7 @@ def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
     if not done.acquire(timeout=seconds):
         # This ends a loop in Python, not one in C.
         native.raise_in_thread(outcome.get("thread", 0), _Interrupted)
-        raise Late(ended=done.acquire(timeout=0.05))
+        raise Late(ended=done.acquire(timeout=0.1))
     if "error" in outcome:
         raise outcome.pop("error")
     return outcome["value"]

@@ -46,6 +46,8 @@ def classify(found: list[Process], parent: Parent) -> None:
 
 def _kind_by_itself(process: Process) -> str:
     """What can be said about a process without a look at the others."""
+    if "engine" in process.labels:
+        return "helper" if identity.is_engine_helper(process.labels) else "rank"
     place = _multiprocessing(process)
     if place:
         # Not by its command line: a fork has that of its launcher or fork server.

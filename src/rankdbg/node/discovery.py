@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import stat as stat_module
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rankdbg import identity, rendezvous, wire
@@ -30,7 +30,7 @@ class Process:
     socket: str = ""  # the path of its agent's socket, `` if it has no agent
     no_agent_because: str = ""
     modules: int = 0
-    files: tuple[Path, ...] = ()
+    files: tuple[str, ...] = ()
     kind: str = "rank"
     number: int | None = None
     where: list[Any] | None = None
@@ -77,15 +77,16 @@ def _add_carded(directory: str, found: Found, known: set[int]) -> None:
         if os.path.exists(directory):
             found.notes.append(f"agents are not looked for: {refusal}")
         return
+    namespace = rendezvous.pid_namespace()
     unreadable = 0
     for name in names:
         if not name.endswith(".json"):
             continue
-        path = Path(directory, name)
+        path = os.path.join(directory, name)
         card = _read_card(path)
         if card is None:
             unreadable += 1
-        elif card["pid_namespace"] == rendezvous.pid_namespace() and card["pid"] not in known:
+        elif card["pid_namespace"] == namespace and card["pid"] not in known:
             process = _from_card(card, path)
             found.processes.append(process)
             if process.alive:
@@ -94,7 +95,7 @@ def _add_carded(directory: str, found: Found, known: set[int]) -> None:
         found.notes.append(f"{unreadable} files in {directory} are not cards of rankdbg")
 
 
-def _read_card(path: Path) -> dict[str, Any] | None:
+def _read_card(path: str) -> dict[str, Any] | None:
     """None for whatever is no card. The directory is the user's, but not ours alone."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
@@ -111,8 +112,8 @@ def _read_card(path: Path) -> dict[str, Any] | None:
     return None
 
 
-def _from_card(card: dict[str, Any], path: Path) -> Process:
-    socket = path.with_suffix(".sock")
+def _from_card(card: dict[str, Any], path: str) -> Process:
+    socket = path.removesuffix(".json") + ".sock"
     return Process(
         pid=card["pid"],
         start=card["start"],
@@ -121,7 +122,7 @@ def _from_card(card: dict[str, Any], path: Path) -> Process:
         labels=card["labels"],
         command=[str(word) for word in card["command"]],
         python=card["python"],
-        socket=str(socket),
+        socket=socket,
         files=(path, socket),
     )
 
@@ -188,7 +189,8 @@ def remove_stale(found: list[Process]) -> list[Process]:
             remaining.append(process)
             continue
         for path in process.files:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
     return remaining
 
 
@@ -200,20 +202,13 @@ def _runs(process: Process) -> bool:
 
 def other_users() -> list[str]:
     """Users other than this one whose agents have a directory here, and who run Python."""
-    owners = {
-        path.stat().st_uid
-        for path in Path("/tmp").glob("rankdbg-*")
-        if path.name == f"rankdbg-{path.stat().st_uid}"
-    } - {os.geteuid()}
-    if not owners:
-        return []
-    running = {_owner(pid) for pid in processes.all_pids()}
-    return sorted(_user_name(owner) for owner in owners & running)
+    running = {_owner(f"/proc/{pid}") for pid in processes.all_pids()} - {os.geteuid(), -1}
+    return sorted(_user_name(uid) for uid in running if uid == _owner(f"/tmp/rankdbg-{uid}"))
 
 
-def _owner(pid: int) -> int:
+def _owner(path: str) -> int:
     try:
-        return os.stat(f"/proc/{pid}").st_uid
+        return os.stat(path).st_uid
     except OSError:
         return -1
 

@@ -12,7 +12,6 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -27,10 +26,16 @@ class Stat(NamedTuple):
     start: int
 
 
+def _read(path: str) -> bytes:
+    """A roster of 500 ranks reads 4,000 files: 15 µs each, with Path.read_text() 67 µs."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
 def read_stat(pid: int) -> Stat | None:
     """None if there is no such process."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        text = _read(f"/proc/{pid}/stat").decode(errors="replace")
     except OSError:
         return None
     before, _, after = text.rpartition(")")
@@ -43,6 +48,12 @@ def is_alive(pid: int, start: int) -> bool:
     return stat is not None and stat.start == start
 
 
+def parent(pid: int) -> int:
+    """0 if there is no such process."""
+    stat = read_stat(pid)
+    return stat.ppid if stat is not None else 0
+
+
 def age(start: int) -> float:
     """For how many seconds a process has been there that started at this tick."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) - start / os.sysconf("SC_CLK_TCK")
@@ -51,7 +62,7 @@ def age(start: int) -> float:
 def cpu_seconds(pid: int) -> float:
     """The processor time that the main thread of a process has used."""
     try:
-        return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
+        return int(_read(f"/proc/{pid}/task/{pid}/schedstat").split()[0]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0
 
@@ -62,21 +73,21 @@ def all_pids() -> list[int]:
 
 def is_python(pid: int) -> bool:
     try:
-        program = Path(os.readlink(f"/proc/{pid}/exe")).name
+        program = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:  # gone, a kernel thread, or another user's
         return False
     return program.startswith(("python", "pypy"))
 
 
 def command(pid: int) -> list[str]:
-    raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    raw = _read(f"/proc/{pid}/cmdline")
     # A title set by the process (setproctitle) is padded with blanks or zeros.
     words = [word.decode(errors="replace") for word in raw.rstrip(b"\0 ").split(b"\0")]
     return [word for word in words if word] if "::" in words[0] else words
 
 
 def environment(pid: int) -> dict[str, str]:
-    entries = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
+    entries = _read(f"/proc/{pid}/environ").decode(errors="replace").split("\0")
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)
 
 
@@ -137,7 +148,7 @@ def explain_state(stat: Stat) -> str:
 
 def _waiting_in(pid: int) -> str:
     try:
-        name = Path(f"/proc/{pid}/wchan").read_text()
+        name = _read(f"/proc/{pid}/wchan").decode()
     except OSError:
         return ""
     return f": {name}" if name not in ("", "0") else ""
@@ -153,7 +164,7 @@ def _tracer(pid: int) -> str:
 
 def _status_field(pid: int | str, name: str) -> str:
     try:
-        for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
+        for line in _read(f"/proc/{pid}/status").decode(errors="replace").splitlines():
             if line.startswith(f"{name}:"):
                 return line.partition(":")[2].strip()
     except OSError:
@@ -188,6 +199,6 @@ def why_no_ptrace(pid: int) -> tuple[str, str]:
 
 def _yama_scope() -> int:
     try:
-        return int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text())
+        return int(_read("/proc/sys/kernel/yama/ptrace_scope"))
     except (OSError, ValueError):
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 from rankdbg import masking, wire
@@ -33,8 +34,7 @@ class Service:
     def _roster(self, message: wire.Message, deadline: float) -> Any:
         found = discovery.find_processes()
         silent = self._ask_cards(found.processes, deadline)
-        stats = {pid: processes.read_stat(pid) for pid in processes.all_pids()}
-        classify.classify(found.processes, lambda pid: stat.ppid if (stat := stats.get(pid)) else 0)
+        classify.classify(found.processes, cache(processes.parent))
         found.processes = discovery.remove_stale(found.processes)
         self._known = {process.key: process for process in found.processes}
         if message.get("where", True):
@@ -173,8 +173,14 @@ def _describe(process: Process, silent: Mapping[Key, str]) -> wire.Message:
         "age": processes.age(process.start),
         "agent": bool(process.socket) and process.alive,
         "python": process.python,
-        "command": masking.mask_command(process.command),
+        "command": _masked(tuple(process.command)),
     }
+
+
+@lru_cache(maxsize=16)
+def _masked(command: tuple[str, ...]) -> list[str]:
+    """The ranks of a job often have the same command, and a long one."""
+    return masking.mask_command(list(command))
 
 
 def _state(process: Process, silent: Mapping[Key, str]) -> tuple[str, str]:
