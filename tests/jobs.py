@@ -111,4 +111,6 @@ class Job:
         for process in self._started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            # A rank in a session of its own (torchrun's) may live on and hold the pipes.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.communicate(timeout=10)

@@ -10,8 +10,8 @@ import subprocess
 import sys
 
 import pytest
-from jobs import Job, rankdbg
 
+from jobs import Job, rankdbg
 from rankdbg.frontends.cli import VERBS, load, verb_parser
 
 

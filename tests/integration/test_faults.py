@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+
 from jobs import PROGRAMS, Job, rankdbg
 
 
 def as_root() -> None:
     if os.geteuid():
-        pytest.skip("needs root")
+        pytest.skip("only root can do this")
 
 
 def alone(*words: object, env: dict[str, str] | None = None, prefix: str = "") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from jobs import Job
 
@@ -15,7 +16,8 @@ def test_equal_rows_are_folded(job: Job) -> None:
     result = job.cli("ps")
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"job {job.name}   4 ranks on 1 node   dp=2 tp=2   for ")
-    assert lines[2].split()[:4] == ["0-2", "running", "waits", "behave.py:18"]
+    assert lines[2].split()[:3] == ["0-2", "running", "waits"]
+    assert lines[2].split()[3].startswith("behave.py:")
     assert lines[3].split()[:3] == ["3", "running", "waits_elsewhere"]
     assert lines[3].endswith("<- alone here")
     assert result.stderr == ""
@@ -54,3 +56,17 @@ def test_states(job: Job, tmp_path) -> None:
     assert "GIL" in rows[2]["detail"]
     assert f"kill -CONT {ranks[3].pid}" in rows[3]["detail"]
     assert rows[3]["where"]["function"] == "waits"
+
+
+def test_a_launcher_keeps_its_agent_while_its_ranks_are_not_there_yet(job: Job, tmp_path) -> None:
+    """Listing a job that is about to start removes nothing of it."""
+    launcher = tmp_path / "torchrun"
+    launcher.write_text("import threading\nprint('up', flush=True)\nthreading.Event().wait()\n")
+    process = job.start(sys.executable, launcher)
+    assert process.stdout.readline() == "up\n"
+    before = sorted(job.directory.iterdir())
+    assert len(before) == 2
+    assert job.ranks() == []
+    (seen,) = job.ranks(everything=True)
+    assert (seen.kind, seen.agent) == ("launcher", True)
+    assert sorted(job.directory.iterdir()) == before

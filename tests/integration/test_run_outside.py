@@ -210,7 +210,7 @@ def test_title_over_the_environment(job: Job, start: Start) -> None:
     """A title that has overwritten the environment is enough; the job has the engine's name."""
     title = "sglang::scheduler_TP7"
     process = start(sys.executable, PROGRAMS / "run_titled.py", json.dumps([title]))
-    job.name = "sglang"
+    job.name = f"sglang-{process.pid:x}"
     ranks = job.wait_for(lambda ranks: process.pid in [rank.pid for rank in ranks])
     (rank,) = [rank for rank in ranks if rank.pid == process.pid]
     assert (rank.role, rank.coordinates) == ("scheduler", {"tp": 7})

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from jobs import Job, rankdbg
 
 
@@ -91,7 +92,7 @@ def test_an_existing_directory_is_left_alone(job: Job, tmp_path: Path) -> None:
 def test_a_full_disk_leaves_nothing_half(job: Job, tmp_path: Path) -> None:
     """One clear sentence, exit status 2, and no half snapshot."""
     if os.geteuid():
-        pytest.skip("mounting a small disk needs root")
+        pytest.skip("only root can mount a small disk")
     disk = tmp_path / "disk"
     disk.mkdir()
     assert os.system(f"mount -t tmpfs -o size=4k tmpfs {disk}") == 0

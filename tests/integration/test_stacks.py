@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
+
 from jobs import Job
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def innermost(group: dict) -> str:
@@ -104,7 +110,7 @@ def test_stopped_and_blocked_ranks_are_read_from_outside(job: Job, tmp_path) -> 
     assert document["silent"] == []
     sources = document["sources"]
     assert sources == {"0": "agent", "1": "py-spy", "2": "py-spy", "3": "py-spy"}
-    states = [open(f"/proc/{rank.pid}/stat").read().rpartition(")")[2].split()[0] for rank in ranks]
+    states = [state_of(rank.pid) for rank in ranks]
     assert states[1:3] == ["T", "D"]
     assert states[0] in "SR"
     text = job.cli("stacks").stdout
@@ -120,7 +126,7 @@ def test_a_rank_that_dies_between_listing_and_asking(job: Job) -> None:
     with job.session() as session:
         listed = session.job(job.name)
         os.kill(ranks[1].pid, signal.SIGKILL)
-        while open(f"/proc/{ranks[1].pid}/stat").read().rpartition(")")[2].split()[0] != "Z":
+        while state_of(ranks[1].pid) != "Z":
             pass
         seen, silent = session.stacks(listed)
         assert {sampled.rank.number for sampled in seen} == {0, 2}

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 RANK = int(os.environ.get("RANK", "0"))
 name = "a module's variable"

@@ -39,7 +39,6 @@ def misbehave(connection):
 
 
 def serve():
-    kept = []
     while True:
         connection, _ = listening.accept()
         try:

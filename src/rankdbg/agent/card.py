@@ -23,7 +23,7 @@ chosen: dict[str, Any] = {}
 
 def make() -> dict[str, Any]:
     command = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
-    labels = identity.from_environment(os.environ)
+    labels = {**identity.from_title(_title()), **identity.from_environment(os.environ)}
     labels.update(_from_multiprocessing())
     labels.update(_from_torch())
     labels.update(chosen)
@@ -45,6 +45,15 @@ def make() -> dict[str, Any]:
         "directory": _working_directory(),
         "labels": labels,
     }
+
+
+def _title() -> str:
+    """The command line as the kernel has it: what setproctitle() changes."""
+    try:
+        with open("/proc/self/cmdline", "rb") as file:
+            return file.read(4096).replace(b"\0", b" ").decode("utf-8", "replace")
+    except OSError:
+        return ""
 
 
 def _working_directory() -> str:

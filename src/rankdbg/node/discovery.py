@@ -63,10 +63,20 @@ def find_processes() -> Found:
             directories.append(os.path.abspath(elsewhere))
             _add_carded(directories[-1], found, known)
         if pid not in known:
-            process = _without_agent(pid, command, environ)
+            process = _just_started(pid, directories) or _without_agent(pid, command, environ)
             if process is not None:
                 found.processes.append(process)
     return found
+
+
+def _just_started(pid: int, directories: list[str]) -> Process | None:
+    """A process whose card has come since the directory was listed."""
+    for directory in directories:
+        path = os.path.join(directory, f"{pid}.json")
+        card = _read_card(path)
+        if card is not None and card["pid_namespace"] == rendezvous.pid_namespace():
+            return _from_card(card, path)
+    return None
 
 
 def _add_carded(directory: str, found: Found, known: set[int]) -> None:
@@ -151,11 +161,10 @@ def _without_agent(pid: int, command: list[str], environ: dict[str, str]) -> Pro
     if stat is None or not command or _is_rankdbg(command):
         return None
     under_rankdbg = environ.get("RANKDBG", "0") != "0"
-    labels = {**identity.from_environment(environ), **identity.from_title(" ".join(command))}
+    labels = {**identity.from_title(" ".join(command)), **identity.from_environment(environ)}
     if "rank" not in labels and "engine" not in labels and not under_rankdbg:
         return None
-    job = labels.get("engine") or f"{identity.script_name(command)}-{stat.ppid:x}"
-    labels.setdefault("job", job)
+    labels.setdefault("job", _made_up_job(labels, command, stat))
     reason = "not started under rankdbg run"
     if under_rankdbg:
         reason = identity.flags_without_agent(command) or "its agent did not start"
@@ -170,9 +179,23 @@ def _without_agent(pid: int, command: list[str], environ: dict[str, str]) -> Pro
     )
 
 
+def _made_up_job(labels: dict[str, Any], command: list[str], stat: processes.Stat) -> str:
+    """A name for a job that has none. The processes of an engine have that in common from
+    which they all descend: two servers on one machine are two jobs."""
+    if "engine" not in labels:
+        return f"{identity.script_name(command)}-{stat.ppid:x}"
+    top = stat
+    while (parent := processes.read_stat(top.ppid)) is not None and parent.pid != 1:
+        words, _ = processes.read_all([parent.pid], processes.command)
+        if labels["engine"] not in " ".join(words.get(parent.pid, ())).lower():
+            break
+        top = parent
+    return f"{labels['engine']}-{top.pid:x}"
+
+
 def _is_rankdbg(command: list[str]) -> bool:
-    words = [word.rpartition("/")[2] for word in command[:4]]
-    return "rankdbg" in words or any("rankdbg.node" in word for word in words)
+    _, form, name = identity.invocation(command)
+    return "rankdbg.node" in command if form == "code" else name.rpartition("/")[2] == "rankdbg"
 
 
 def remove_stale(found: list[Process]) -> list[Process]:
@@ -181,11 +204,11 @@ def remove_stale(found: list[Process]) -> list[Process]:
     The dead ranks of a job that still lives remain: that they are gone is what its user
     wants to see.
     """
-    living = {process.job for process in found if process.kind == "rank" and _runs(process)}
+    running = {process.key for process in found if _runs(process)}
+    living = {p.job for p in found if p.kind == "rank" and p.key in running}
     remaining = []
     for process in found:
-        of_interest = process.kind == "rank" or _runs(process)
-        if of_interest and process.job in living:
+        if process.key in running or (process.kind == "rank" and process.job in living):
             remaining.append(process)
             continue
         for path in process.files:
