@@ -206,6 +206,17 @@ def test_trainer_beside_an_engine(job: Job, start: Start) -> None:
 
 
 @needs_setproctitle
+def test_titles_count_under_rankdbg_run_too(job: Job) -> None:
+    """Engines with an agent have their roles and coordinates from their titles."""
+    tree: list[Any] = ["python -m server", ["sglang::scheduler_TP1"], ["sglang::scheduler_TP0"]]
+    tree.append(["sglang::detokenizer"])
+    job.start(sys.executable, PROGRAMS / "run_titled.py", json.dumps(tree))
+    ranks = job.wait_for(lambda ranks: len(ranks) == 2 and all(rank.agent for rank in ranks))
+    found = {rank.number: (rank.role, dict(rank.coordinates)) for rank in ranks}
+    assert found == {0: ("scheduler", {"tp": 0}), 1: ("scheduler", {"tp": 1})}
+
+
+@needs_setproctitle
 def test_title_over_the_environment(job: Job, start: Start) -> None:
     """A title that has overwritten the environment is enough; the job has the engine's name."""
     title = "sglang::scheduler_TP7"
