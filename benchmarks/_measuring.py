@@ -20,7 +20,7 @@ from rankdbg.types import Rank
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from jobs import Job  # noqa: E402 - the tests' folder is no package
+from jobs import PROGRAMS, Job  # noqa: E402 - the tests' folder is no package
 
 Clock = Callable[[], float]
 BIN = Path(sys.executable).parent
@@ -83,11 +83,13 @@ def table(rows: Sequence[Sequence[str]]) -> None:
 
 @contextlib.contextmanager
 def waiting_job(world: int) -> Iterator[tuple[Job, list[Rank]]]:
-    """A job in which all ranks wait, the last one somewhere else. Ended by pid."""
+    """A job in which all ranks wait, every 64th somewhere else. Ended by pid."""
+    behaviours = ["waits"] * (min(world, 64) - 1) + ["waits_elsewhere"]
+    program = [PROGRAMS / "launch.py", world, PROGRAMS / "behave.py", *behaviours]
     with tempfile.TemporaryDirectory(prefix="rankdbg-bench-") as scratch:
         job = Job("bench", Path(scratch))
         try:
-            launched = job.start_ranks(*["waits"] * (world - 1), "waits_elsewhere")
+            launched = job.start(sys.executable, *program)
             yield job, _arrived(job, launched, world)
         finally:
             job.end()

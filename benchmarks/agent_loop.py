@@ -83,7 +83,8 @@ def measure_round(session: Session) -> list[list[float]]:
     taken = [[case() for case in cases] for _ in range(SLICES)]
     for loop in (bare, other, ours):
         loop.process.communicate()
-    return [[statistics.median(c) for c in zip(*case, strict=True)] for case in zip(*taken)]  # noqa: B905
+    by_case = zip(*taken, strict=True)
+    return [[statistics.median(column) for column in zip(*case, strict=True)] for case in by_case]
 
 
 def row(name: str, rounds: list[list[list[float]]], case: int, against: int) -> list[str]:

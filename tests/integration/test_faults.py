@@ -23,7 +23,7 @@ def as_root() -> None:
 def alone(*words: object, env: dict[str, str] | None = None, prefix: str = "") -> list[str]:
     """The command in a PID namespace of its own: nobody else's jobs are there."""
     command = " ".join([prefix, sys.executable, "-m", "rankdbg", *map(str, words)])
-    return ["unshare", "--pid", "--fork", "--mount-proc", "sh", "-c", command]
+    return ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", command]
 
 
 def run(words: list[str], **environment: str) -> subprocess.CompletedProcess[str]:

@@ -10,9 +10,11 @@ from rankdbg.clusters.channel import ProcessChannel
 from rankdbg.errors import BadInput
 
 # Isolated (-I): the folder from which the user calls rankdbg may hold a `json.py`, and
-# PYTHONPATH anything. The package is then found beside ours, wherever that is.
+# PYTHONPATH anything. The package is this very one, wherever it is; what else lies beside
+# it stays out of the way.
 _START = (
-    "import sys; sys.path.append(sys.argv.pop(1)); from rankdbg.node.__main__ import main; main()"
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import rankdbg; del sys.path[0];"
+    "from rankdbg.node.__main__ import main; main()"
 )
 
 
