@@ -87,7 +87,7 @@ def waiting_job(world: int) -> Iterator[tuple[Job, list[Rank]]]:
     behaviours = ["waits"] * (min(world, 64) - 1) + ["waits_elsewhere"]
     program = [PROGRAMS / "launch.py", world, PROGRAMS / "behave.py", *behaviours]
     with tempfile.TemporaryDirectory(prefix="rankdbg-bench-") as scratch:
-        job = Job("bench", Path(scratch))
+        job = Job(f"bench-{os.getpid()}", Path(scratch))
         try:
             launched = job.start(sys.executable, *program)
             yield job, _arrived(job, launched, world)

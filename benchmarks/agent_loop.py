@@ -24,6 +24,7 @@ from rankdbg.session import Session
 
 ROUNDS, SLICES, STEPS = 12, 6, 200
 LOOKS_EVERY = 0.1
+JOB = f"bench-{os.getpid()}"
 
 
 def run_loop() -> None:
@@ -72,10 +73,10 @@ class Loop:
 def measure_round(session: Session) -> list[list[float]]:
     """The median speeds of each case of a round, in the order of the table's rows."""
     bare, other = Loop(RANKDBG="0"), Loop(RANKDBG="0")
-    ours = Loop(RANKDBG="1", RANKDBG_JOB="bench")
+    ours = Loop(RANKDBG="1", RANKDBG_JOB=JOB)
     for loop in (bare, other, ours):
         loop.speeds()  # by then it has started
-    ranks = session.job("bench")
+    ranks = session.job(JOB)
     spy = command(BIN / "py-spy", "dump", "--pid", bare.process.pid)
     cases: list[Callable[[], list[float]]] = [bare.speeds, other.speeds, ours.speeds]
     cases.append(lambda: ours.speeds_while(lambda: session.stacks(ranks)))

@@ -297,5 +297,17 @@ def test_stale_files_of_the_same_pid_are_replaced(programs: Programs) -> None:
     programs.python = "/bin/sh"
     program = programs.start(script)
     assert program.said == str(program.pid)
-    assert programs.ask(program.pid, "card")["pid"] == program.pid
+    # Other tests' rosters look in here too, and may have seen the dead process's card.
+    wait_for(lambda: programs.answers(program.pid))
+    wait_for(programs.card(program.pid).exists)
     assert json.loads(programs.card(program.pid).read_text())["pid"] == program.pid
+
+
+def test_removed_files_come_back(programs: Programs) -> None:
+    """An agent whose files were removed, as cleaners of /tmp do, makes them anew."""
+    program = programs.start("import time; print('ready', flush=True); time.sleep(60)")
+    for path in programs.directory.iterdir():
+        path.unlink()
+    programs.directory.rmdir()
+    wait_for(lambda: programs.card(program.pid).exists() and programs.answers(program.pid))
+    assert programs.ask(program.pid, "card")["pid"] == program.pid

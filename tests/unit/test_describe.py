@@ -208,7 +208,7 @@ def test_numpy_arrays_with_nan() -> None:
     """nan is counted and left out of the figures; infinities are in them."""
     numpy = pytest.importorskip("numpy")
     seen = array(numpy.array([1, math.nan, 3]), [3], "float64", 1.0, 2.0, 3.0, 1)
-    assert seen["text"].endswith("nan 1")
+    assert " nan 1 " in seen["text"]
     array(numpy.array([math.nan]), [1], "float64", None, None, None, 1)
     seen = described(numpy.array([math.inf, -math.inf]))
     assert (seen["min"], seen["max"], math.isnan(seen["mean"])) == (-math.inf, math.inf, True)

@@ -221,8 +221,14 @@ def _scalar(value: Any) -> dict[str, Any] | None:
     except Exception:
         return None
     if isinstance(number, (bool, int, float)):
-        return {"kind": "number", "text": text_of(number), "number": _as_float(number)}
+        digits = _DIGITS.get(str(local.dtype).removeprefix("torch."))
+        shown = float(f"{number:.{digits}g}") if digits else number
+        return {"kind": "number", "text": text_of(shown), "number": _as_float(number)}
     return {"kind": "text", **_cut(number)}
+
+
+# As many digits as the type has: the rest is noise of the conversion.
+_DIGITS = {"float32": 7, "float16": 4, "bfloat16": 3}
 
 
 def _local(value: Any) -> Any:
@@ -290,10 +296,10 @@ def _figures(lowest: Any, mean: Any, highest: Any, nan: int) -> dict[str, Any]:
 
 def _array_text(array: dict[str, Any]) -> str:
     words = [_shape_text(tuple(array["shape"])), array["dtype"], array["device"]]
+    if array.get("nan"):  # first: it is what one looks for, and a narrow screen cuts the end
+        words.append(f"nan {array['nan']}")
     if array.get("min") is not None:
         words += [f"{name} {_figure(array[name])}" for name in ("min", "mean", "max")]
-    if array.get("nan"):
-        words.append(f"nan {array['nan']}")
     return " ".join(word for word in words if word)
 
 

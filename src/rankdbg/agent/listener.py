@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 # connection open, and the node sends a ping each half minute.)
 IDLE_SECONDS = 120.0
 
-# A program may close our socket at any time (daemons close all descriptors). Nothing
-# wakes us then, so we look now and again.
+# A program may close our socket at any time (daemons close all descriptors), and anybody
+# may remove our files. Nothing wakes us then, so we look now and again.
 CHECK_SECONDS = 5.0
 
 # A question is an expression and a few words; a rank has no memory for more.
@@ -32,11 +32,13 @@ LONGEST_QUESTION = 1 << 20
 class Listener:
     def __init__(self, directory: str) -> None:
         rendezvous.prepare(directory)
+        self._directory = directory
         self._pid = os.getpid()
         self._stem = _free_stem(directory)
         self._writing = threads.new_lock()
         self._card_written: dict[str, Any] = {}
         self._open: dict[Any, tuple[int, int]] = {}  # our sockets and their inodes
+        self._closed = False
         try:
             self._listen()
             self.write_card()
@@ -88,6 +90,7 @@ class Listener:
 
     def close(self) -> None:
         """At the end of the program: leave nothing behind."""
+        self._closed = True
         if os.getpid() == self._pid:
             for ending in ("sock", "json", "json.new"):
                 _remove(f"{self._stem}.{ending}")
@@ -113,16 +116,35 @@ class Listener:
     def _accept_for_ever(self) -> None:
         while True:
             try:
-                # Never accept on a socket of the program's that has got our number.
-                if not self._is_still(self._socket):
-                    self._close(self._socket)
-                    self._listen()
+                self._look_after_files()
                 descriptor, _ = self._socket._accept()
                 self._begin(_out_of_the_way(socket(fileno=descriptor)))
             except TimeoutError:
                 pass
             except Exception:  # no descriptor, memory or directory left, or closed just now
                 threads.pause(0.2)
+
+    def _look_after_files(self) -> None:
+        """Listen anew, if the socket is ours no more (never accept on one of the program's
+        that has got our number), or if somebody has removed the files: cleaners of /tmp
+        take what is ten days old."""
+        ours = self._is_still(self._socket)
+        if ours and (self._closed or self._has_files()):
+            return
+        before = self._socket
+        try:
+            rendezvous.prepare(self._directory)
+            self._listen()
+            self._card_written = {}
+            self.write_card()
+        except (OSError, rendezvous.Refused):
+            if not ours:
+                raise
+        if self._socket is not before:
+            self._close(before)
+
+    def _has_files(self) -> bool:
+        return all(os.path.exists(f"{self._stem}.{ending}") for ending in ("sock", "json"))
 
     def _begin(self, connection: Any) -> None:
         self._open[connection] = _inode(connection)
