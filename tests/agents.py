@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -61,6 +63,7 @@ class Programs:
             env=self.environment(**env or {}),
             stdout=subprocess.PIPE,
             text=True,
+            start_new_session=True,
             **settings,
         )
         self._started.append(process)
@@ -123,8 +126,13 @@ class Programs:
 
     def end(self) -> None:
         for process in self._started:
-            process.kill()
-            process.communicate()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # with the children that it forked
+            process.wait()
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
 
 
 def memory(pid: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agents import Programs
+from agents import Programs, wait_for
 from rankdbg import wire
 
 NOBODY = 65534
@@ -148,8 +148,7 @@ def test_relative_directory(programs: Programs, tmp_path: Path) -> None:
     """
     program = programs.start(code, env={"RANKDBG_DIR": "agents"}, cwd=tmp_path)
     assert programs.answers(program.pid)
-    assert programs.answers(int(program.said))
-    os.kill(int(program.said), 9)
+    wait_for(lambda: programs.answers(int(program.said)))
 
 
 def test_files_are_private(programs: Programs) -> None:

@@ -13,7 +13,6 @@ import pytest
 
 from agents import PATIENCE, Programs, wait_for
 from rankdbg import wire
-from rankdbg.node.relay import NoAnswer
 
 HERE = Path(__file__).parents[1] / "programs"
 
@@ -51,7 +50,6 @@ def test_fork(programs: Programs, code: str) -> None:
     assert card["where"][0] == "child_waits"
     assert programs.evaluate(child, "os.getpid()")["text"] == str(child)
     assert programs.evaluate(program.pid, "os.getpid()")["text"] == str(program.pid)
-    os.kill(child, signal.SIGKILL)
 
 
 def test_parents_socket_dies_with_the_parent(programs: Programs) -> None:
@@ -61,9 +59,8 @@ def test_parents_socket_dies_with_the_parent(programs: Programs) -> None:
     assert programs.answers(child)
     program.kill()
     program.wait()
-    assert programs.ask(program.pid, "ping") == NoAnswer("refused", "ECONNREFUSED")
+    assert programs.ask(program.pid, "ping").why == "refused"
     assert programs.answers(child)
-    os.kill(child, signal.SIGKILL)
 
 
 def test_open_connection_is_not_inherited(programs: Programs) -> None:
@@ -87,7 +84,6 @@ def test_open_connection_is_not_inherited(programs: Programs) -> None:
         program.kill()
         program.wait()
         assert connection.recv(1000) == b""
-    os.kill(child, signal.SIGKILL)
 
 
 def test_rank_is_not_inherited(programs: Programs) -> None:
@@ -108,7 +104,6 @@ def test_rank_is_not_inherited(programs: Programs) -> None:
     assert programs.ask(program.pid, "card")["labels"]["rank"] == 3
     assert "rank" not in labels
     assert labels["mesh"] == {"dp": 8}
-    os.kill(child, signal.SIGKILL)
 
 
 def test_exec_of_python(programs: Programs) -> None:
@@ -255,11 +250,10 @@ def test_exit_of_a_child_leaves_the_parents_files(programs: Programs) -> None:
 
 
 def test_killed_process_is_cleaned_up(programs: Programs) -> None:
-    """SIGKILL leaves the files; the next roster knows that they are stale and removes them."""
+    """Files that SIGKILL has left are known to be stale, and the next roster removes them."""
     program = programs.start("import time; print('ready', flush=True); time.sleep(60)")
     program.kill()
     program.wait()
-    assert programs.socket(program.pid).exists()
     assert programs.roster().keys() & {program.pid} == set()
     assert os.listdir(programs.directory) == []
 

@@ -202,7 +202,6 @@ def test_gevent_fork(programs: Programs) -> None:
     child = int(program.said)
     wait_for(lambda: programs.card(child).exists() and programs.answers(child))
     assert programs.answers(program.pid)
-    os.kill(child, 9)
 
 
 # --- Yama -----------------------------------------------------------------------------

@@ -274,8 +274,8 @@ def _numpy_statistics(array: Any, library: str) -> dict[str, Any]:
     numpy = sys.modules[library]
     if array.dtype.kind not in "fiubc":
         return {}
-    # inf - inf in a mean would warn, on the program's stderr.
-    with numpy.errstate(all="ignore"):
+    # inf - inf in a mean would warn, on the program's stderr. (cupy has numpy's setting.)
+    with sys.modules["numpy"].errstate(all="ignore"):
         if array.dtype.kind == "c":
             array = abs(array)
         if array.dtype.kind != "f":

@@ -35,7 +35,7 @@ class Listener:
         self._directory = directory
         self._pid = os.getpid()
         self._stem = _free_stem(directory)
-        self._writing = threads.new_lock()
+        self._files = threads.new_lock()  # held by who makes or removes them
         self._card_written: dict[str, Any] = {}
         self._open: dict[Any, tuple[int, int]] = {}  # our sockets and their inodes
         self._closed = False
@@ -70,9 +70,9 @@ class Listener:
 
     def write_card(self) -> dict[str, Any]:
         """The card as it is now; its file is written again if it has changed."""
-        with self._writing:
+        with self._files:
             now = card.make()
-            if now != self._card_written:
+            if now != self._card_written and not self._closed:
                 path = f"{self._stem}.json"
                 # Under another name first: a reader never sees half a card.
                 with open(f"{path}.new", "wb", opener=_private) as file:
@@ -90,10 +90,13 @@ class Listener:
 
     def close(self) -> None:
         """At the end of the program: leave nothing behind."""
+        held = self._files.acquire(timeout=1.0)
         self._closed = True
         if os.getpid() == self._pid:
             for ending in ("sock", "json", "json.new"):
                 _remove(f"{self._stem}.{ending}")
+        if held:
+            self._files.release()
 
     def abandon(self) -> None:
         """In a forked child: the parent's sockets are not ours. (The files stay: they are
@@ -129,13 +132,16 @@ class Listener:
         that has got our number), or if somebody has removed the files: cleaners of /tmp
         take what is ten days old."""
         ours = self._is_still(self._socket)
-        if ours and (self._closed or self._has_files()):
+        if ours and self._has_files():
             return
         before = self._socket
         try:
-            rendezvous.prepare(self._directory)
-            self._listen()
-            self._card_written = {}
+            with self._files:
+                if self._closed:
+                    raise OSError("the program ends")
+                rendezvous.prepare(self._directory)
+                self._listen()
+                self._card_written = {}
             self.write_card()
         except (OSError, rendezvous.Refused):
             if not ours:
