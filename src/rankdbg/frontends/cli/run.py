@@ -112,7 +112,10 @@ def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]
 
 
 def _environment_at_start() -> list[str]:
-    entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    try:
+        entries = Path("/proc/self/environ").read_bytes().split(b"\0")
+    except OSError:
+        return list(os.environ)
     return [os.fsdecode(entry.partition(b"=")[0]) for entry in entries]
 
 
