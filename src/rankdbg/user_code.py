@@ -24,5 +24,15 @@ def is_user_code(file: str) -> bool:
 
 
 def innermost_user_frame(files: Iterable[str]) -> int:
-    """The place in a stack (innermost first) of the first frame of user code, else 0."""
-    return next((index for index, file in enumerate(files) if is_user_code(file)), 0)
+    """The place in a stack (innermost first) of the first frame of user code, else 0.
+
+    Code without a file (`<string>`, and what dataclasses or torch.fx generate) is the user's
+    if the user's code runs it, or if nothing else does (python -c).
+    """
+    generated = -1
+    for index, file in enumerate(files):
+        if file.startswith("<") and is_user_code(file):
+            generated = index
+        elif is_user_code(file):
+            return generated if generated == index - 1 >= 0 else index
+    return max(generated, 0)

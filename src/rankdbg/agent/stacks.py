@@ -54,11 +54,10 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
 
 def where() -> list[Any] | None:
     """The innermost frame of user code in the main thread."""
-    innermost = sys._current_frames().get(threads.main_thread())
-    for frame in walk(innermost):
-        if user_code.is_user_code(frame.f_code.co_filename):
-            return _line(frame)
-    return _line(innermost) if innermost else None
+    frames = list(walk(sys._current_frames().get(threads.main_thread())))
+    if not frames:
+        return None
+    return _line(frames[user_code.innermost_user_frame(f.f_code.co_filename for f in frames)])
 
 
 def thread_frame(wanted: str | int | None) -> FrameType:
