@@ -29,10 +29,12 @@ def innermost_user_frame(files: Iterable[str]) -> int:
     Code without a file (`<string>`, and what dataclasses or torch.fx generate) is the user's
     if the user's code runs it, or if nothing else does (python -c).
     """
-    generated = -1
+    generated: int | None = None  # where a run of frames without a file begins
     for index, file in enumerate(files):
-        if file.startswith("<") and is_user_code(file):
+        if not is_user_code(file):
+            generated = None
+        elif not file.startswith("<"):
+            return index if generated is None else generated
+        elif generated is None:
             generated = index
-        elif is_user_code(file):
-            return generated if generated == index - 1 >= 0 else index
-    return max(generated, 0)
+    return generated or 0

@@ -33,6 +33,8 @@ def test_user_code(file: str) -> None:
         (["<string>", MINE], 0),
         ([LIBRARY, "<string>", MINE], 1),
         ([LIBRARY, "<string>"], 1),
+        ([LIBRARY, "<string>", "<string>"], 1),
+        (["<string>", LIBRARY, "<string>", "<string>"], 2),
         (["<eval_with_key>.0", TORCH, MINE], 2),
         ([], 0),
     ],
