@@ -27,14 +27,15 @@ def innermost_user_frame(files: Iterable[str]) -> int:
     """The place in a stack (innermost first) of the first frame of user code, else 0.
 
     Code without a file (`<string>`, and what dataclasses or torch.fx generate) is the user's
-    if the user's code runs it, or if nothing else does (python -c).
+    if the user's code runs it, or if the whole program is such code (python -c).
     """
+    stack = list(files)
     generated: int | None = None  # where a run of frames without a file begins
-    for index, file in enumerate(files):
+    for index, file in enumerate(stack):
         if not is_user_code(file):
             generated = None
-        elif not file.startswith("<"):
+        elif not file.startswith("<") or file == stack[-1]:
             return index if generated is None else generated
         elif generated is None:
             generated = index
-    return generated or 0
+    return 0
