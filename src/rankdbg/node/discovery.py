@@ -211,10 +211,19 @@ def remove_stale(found: list[Process]) -> list[Process]:
         if process.key in running or (process.kind == "rank" and process.job in living):
             remaining.append(process)
             continue
+        _remove_files(process)
+    return remaining
+
+
+def _remove_files(process: Process) -> None:
+    """Unless they are by now those of a new process with the same number."""
+    if not process.files:
+        return
+    card = _read_card(process.files[0])
+    if card is None or (card["pid"], card["start"]) == process.key:
         for path in process.files:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-    return remaining
 
 
 def _runs(process: Process) -> bool:

@@ -38,6 +38,20 @@ def ask_agents(
     sockets: Mapping[K, str], questions: Mapping[K, wire.Message], deadline: float
 ) -> dict[K, Any | NoAnswer]:
     """What each agent answers, or why there is no answer. `deadline` is on time.monotonic()."""
+    results = _ask_once(sockets, questions, deadline)
+    # A program that has closed all descriptors, the agent's among them, hangs up on whoever
+    # comes first; the agent then listens anew.
+    hung_up = {
+        key: sockets[key]
+        for key, result in results.items()
+        if isinstance(result, NoAnswer) and result.why == "closed"
+    }
+    return {**results, **_ask_once(hung_up, questions, deadline)}
+
+
+def _ask_once(
+    sockets: Mapping[K, str], questions: Mapping[K, wire.Message], deadline: float
+) -> dict[K, Any | NoAnswer]:
     results: dict[K, Any | NoAnswer] = {}
     with selectors.DefaultSelector() as selector:
         _open_all(sockets, questions, deadline, selector, results)
