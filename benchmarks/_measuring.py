@@ -81,11 +81,20 @@ def table(rows: Sequence[Sequence[str]]) -> None:
         print("  ".join([f"{first:{widths[0]}}", *cells]).rstrip(), flush=True)
 
 
-@contextlib.contextmanager
-def waiting_job(world: int) -> Iterator[tuple[Job, list[Rank]]]:
+def waiting_job(world: int) -> contextlib.AbstractContextManager[tuple[Job, list[Rank]]]:
     """A job in which all ranks wait, every 64th somewhere else. Ended by pid."""
     behaviours = ["waits"] * (min(world, 64) - 1) + ["waits_elsewhere"]
-    program = [PROGRAMS / "launch.py", world, PROGRAMS / "behave.py", *behaviours]
+    return _job(world, "behave.py", *behaviours)
+
+
+def stopped_job(world: int) -> contextlib.AbstractContextManager[tuple[Job, list[Rank]]]:
+    """A job in which all ranks stand at a breakpoint. Ended by pid."""
+    return _job(world, "stops.py", "steps")
+
+
+@contextlib.contextmanager
+def _job(world: int, *words: str) -> Iterator[tuple[Job, list[Rank]]]:
+    program = [PROGRAMS / "launch.py", world, PROGRAMS / words[0], *words[1:]]
     with tempfile.TemporaryDirectory(prefix="rankdbg-bench-") as scratch:
         job = Job(f"bench-{os.getpid()}", Path(scratch))
         try:
@@ -95,12 +104,16 @@ def waiting_job(world: int) -> Iterator[tuple[Job, list[Rank]]]:
             job.end()
 
 
+def _is_there(rank: Rank) -> bool:
+    return rank.where is not None and rank.where.function in ("waits", "waits_elsewhere", "steps")
+
+
 def _arrived(job: Job, launched: subprocess.Popen[str], world: int) -> list[Rank]:
     deadline = time.monotonic() + PATIENCE
     with job.session() as session:
         while time.monotonic() < deadline and launched.poll() is None:
             ranks = session.roster(where=False).jobs().get(job.name, [])
-            at = [rank for rank in ranks if rank.where and rank.where.function.startswith("waits")]
+            at = [rank for rank in ranks if _is_there(rank)]
             if len(at) == world:
                 return ranks
             time.sleep(0.2)  # they need the processors more than we do

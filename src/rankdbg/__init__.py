@@ -13,10 +13,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own costs an import in every rank
 if TYPE_CHECKING:
-    from rankdbg.agent import init, set_mesh
+    from rankdbg.agent import breakpoint, init, post_mortem, scope, set_mesh  # noqa: A004
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "init", "set_mesh"]
+__all__ = ["__version__", "breakpoint", "init", "post_mortem", "scope", "set_mesh"]
 
 
 def __getattr__(name: str) -> object:

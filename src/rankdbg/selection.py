@@ -101,6 +101,24 @@ def pick(selection: Selection, ranks: Sequence[Rank]) -> list[Rank]:
     return sorted(picked, key=lambda rank: (rank.number is None, rank.number or 0, rank.process))
 
 
+def matches(selection: Selection, rank: Rank) -> bool:
+    """Whether this rank is meant, without knowing the others. A dimension that it does not
+    have is an error, a value that it does not have is not."""
+    for term in selection.terms:
+        label = _label_of(term.key)(rank)
+        if label is None and term.key not in _KEYS:
+            raise _no_such_dimension(term, selection.text, [rank])
+        if not any(_fits(value.wanted, label) for value in term.values):
+            return False
+    return True
+
+
+def _fits(wanted: range | str, label: _Label) -> bool:
+    if isinstance(wanted, range):
+        return label in wanted
+    return isinstance(label, str) and re.match(translate(wanted), label) is not None
+
+
 def format_numbers(numbers: Iterable[int]) -> str:
     """`0-6,8-1023`: what `parse` reads back as the same numbers."""
     ordered = sorted(set(numbers))

@@ -113,11 +113,14 @@ class Session:
 
     # --- questions --------------------------------------------------------------------
 
-    def ask(self, question: Question, ranks: Sequence[Rank]) -> list[Answer | Silence]:
+    def ask(
+        self, question: Question, ranks: Sequence[Rank], seconds: float | None = None
+    ) -> list[Answer | Silence]:
         """One question to these ranks. Each comes back, as an answer or as a silence."""
+        extra = 0.0 if seconds is None else seconds - self.timeout
         results: dict[ProcessKey, Answer | Silence] = {}
         by_key = {rank.process: rank for rank in ranks}
-        for node, answer in self._ask_ranks(question, ranks):
+        for node, answer in self._ask_ranks(question, ranks, extra):
             on_node = [rank for rank in ranks if rank.host == node]
             if isinstance(answer, RankdbgError):
                 results.update({rank.process: Silence(rank, answer.what) for rank in on_node})
@@ -192,6 +195,37 @@ class Session:
     ) -> list[Answer | Silence]:
         arguments = {"expression": expression, "frame": frame, "thread": thread}
         return self.ask(Question("evaluate", arguments), ranks)
+
+    def stops(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
+        """The stops of each rank, as a list of what it says about each."""
+        return self.ask(Question("stops"), ranks)
+
+    def command(
+        self, ranks: Sequence[Rank], line: str | None, seconds: float | None = None
+    ) -> list[Answer | Silence]:
+        """One line for the debugger of each rank that is stopped; None waits for the last."""
+        return self.ask(Question("command", {"line": line}), ranks, seconds)
+
+    def pause(self, ranks: Sequence[Rank], cancel: bool = False) -> list[Answer | Silence]:
+        """Stop the main thread of each where it is; or, before it has stopped, no longer."""
+        return self.ask(Question("pause", {"cancel": cancel}), ranks)
+
+    def set_break(
+        self, ranks: Sequence[Rank], file: str, line: int, condition: str = "", log: str = ""
+    ) -> list[Answer | Silence]:
+        """Stop, or log, at a line of a running program."""
+        place = {"file": file, "line": line}
+        arguments = {"do": "set", **place, "condition": condition, "log": log}
+        return self.ask(Question("break", arguments), ranks)
+
+    def clear_breaks(
+        self, ranks: Sequence[Rank], file: str | None = None, line: int | None = None
+    ) -> list[Answer | Silence]:
+        """One, or all."""
+        return self.ask(Question("break", {"do": "clear", "file": file, "line": line}), ranks)
+
+    def breaks(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
+        return self.ask(Question("break", {"do": "list"}), ranks)
 
     # --- saving -----------------------------------------------------------------------
 

@@ -23,6 +23,10 @@ def is_user_code(file: str) -> bool:
     return not file.startswith("<frozen") and not any(part in file for part in _LIBRARY_PARTS)
 
 
+def is_agent(file: str) -> bool:
+    return "/rankdbg/agent/" in file
+
+
 def innermost_user_frame(files: Iterable[str]) -> int:
     """The place in a stack (innermost first) of the first frame of user code, else 0.
 

@@ -6,6 +6,8 @@
     card        the file beside the socket that says who this process is
     questions   a question -> its answer
     stacks, evaluate, describe    what the answers are made of
+    breaks, pauses                stops that clients ask for while the program runs
+    uncaught, saving              exceptions that nobody catches: held, or saved
     threads, native, forks        what the interpreter must be talked into
 
 Rules of this folder: standard library only, and of that only what no program is
@@ -68,6 +70,57 @@ def set_mesh(mesh: Mapping[str, int]) -> None:
     init(mesh=mesh)
 
 
+def breakpoint(*, header: str | None = None, when: bool = True, ranks: str | None = None) -> None:
+    """Stop here, as the built-in breakpoint() does in a rank with an agent.
+
+    `header` is shown with the stop; `when` is a condition; `ranks` is a selection such as
+    "tp=0": only these ranks stop.
+    """
+    if not when:
+        return
+    start()
+    if ranks is None or _is_selected(ranks):
+        from rankdbg.agent import entries
+
+        entries.stop_at(sys._getframe(1), "breakpoint", header)
+
+
+def post_mortem(error: BaseException | None = None) -> None:
+    """Hold this thread at an exception: the one that is being handled, or the given one."""
+    from rankdbg.agent import entries
+
+    error = error or sys.exc_info()[1]
+    if error is None:
+        raise ValueError("rankdbg.post_mortem: no exception is being handled, and none was given")
+    start()
+    entries.hold(error, error.__traceback__)
+
+
+def scope(name: str = "") -> Any:
+    """A context manager, or a decorator: a stop inside ends when it ends."""
+    from rankdbg.agent import entries
+
+    return entries.Scope(name)
+
+
+def _is_selected(ranks: str) -> bool:
+    from rankdbg import selection
+    from rankdbg.agent import card
+    from rankdbg.types import ProcessKey, Rank
+
+    me = card.make()
+    labels = me["labels"]
+    number, mesh = labels.get("rank"), labels.get("mesh") or {}
+    rank = Rank(
+        ProcessKey(me["host"], me["pid"], me["start"]),
+        labels["job"],
+        number,
+        coordinates=selection.coordinates(number, mesh) if number is not None else {},
+        role=str(labels.get("role") or ""),
+    )
+    return selection.matches(selection.parse(ranks), rank)
+
+
 def _checked_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
     if not hasattr(mesh, "items"):
         raise ValueError(f"rankdbg: a mesh is a mapping such as {{'dp': 4, 'tp': 2}}, not {mesh!r}")
@@ -105,6 +158,7 @@ def start() -> None:
     if _listener is not None:
         return
     try:
+        from rankdbg.agent import entries
         from rankdbg.agent.listener import Listener
 
         directory = rendezvous.directory()
@@ -112,6 +166,7 @@ def start() -> None:
             os.environ["RANKDBG_DIR"] = directory  # the same for children, after a chdir
         _listener = Listener(directory)
         _hook()
+        entries.install()
     except Exception as error:
         expected = isinstance(error, (rendezvous.Refused, OSError))
         _say(f"no agent in process {os.getpid()}: {error if expected else repr(error)}")
@@ -135,9 +190,16 @@ def _hook() -> None:
 def _after_fork() -> None:
     """The child of a fork is a process of its own, with an agent of its own."""
     global _listener
-    from rankdbg.agent import card
+    from rankdbg.agent import card, stops
 
     card.chosen.pop("rank", None)  # that is the parent's
+    stops.forget_all()
+    debugger: Any = sys.modules.get("rankdbg.agent.debugger")
+    if debugger is not None:
+        debugger.forget_all()
+    breaks: Any = sys.modules.get("rankdbg.agent.breaks")
+    if breaks is not None:
+        breaks.after_fork()
     if _listener is None:
         return
     try:

@@ -1,4 +1,4 @@
-"""Two C functions that Python has no name for, through the C half of ctypes.
+"""C functions that Python has no name for, through the C half of ctypes.
 
 The ctypes package itself imports struct and others: a program may have modules of its
 own by those names.
@@ -29,16 +29,44 @@ def set_ptracer_any() -> int:
 def raise_in_thread(ident: int, error: type[BaseException]) -> bool:
     """Raise it in that thread as soon as that thread executes Python again."""
     try:
-        import _ctypes
-
-        # Unlike call_function(), a function of this kind is called with the GIL held.
-        flags = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
-        fields = {"_flags_": flags, "_restype_": _type("i")}
-        set_async = type("function", (_ctypes.CFuncPtr,), fields)
-        function = set_async(_address("PyThreadState_SetAsyncExc"))
+        function = _python_function("PyThreadState_SetAsyncExc")
         return bool(function(_type("L")(ident), _type("O")(error)) == 1)
     except (ImportError, AttributeError, OSError):
         return False
+
+
+def ask_truth_in_main(thing: Any) -> bool:
+    """Have the main thread call thing.__bool__() as soon as that executes Python again. It
+    must return False, and whoever asks keeps it alive until then.
+
+    A pending call is a C function that returns 0 for good: of those in Python's own library,
+    PyObject_IsTrue can lead to Python code. (One made by ctypes would need memory that is
+    both writable and executable, which not every system grants.)
+    """
+    try:
+        add = _python_function("Py_AddPendingCall")
+        call = _type("P")(_address("PyObject_IsTrue"))
+        return bool(add(call, _type("O")(thing)) == 0)
+    except (ImportError, AttributeError, OSError):
+        return False
+
+
+def write_back(frame: Any) -> None:
+    """Before Python 3.13: what was changed in frame.f_locals becomes the function's variables.
+    (Python does that itself when a trace function returns.)"""
+    try:
+        _python_function("PyFrame_LocalsToFast")(_type("O")(frame), _type("i")(0))
+    except (ImportError, AttributeError, OSError):
+        pass
+
+
+def _python_function(name: str) -> Any:
+    import _ctypes
+
+    # Unlike call_function(), a function of this kind is called with the GIL held.
+    flags = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_PYTHONAPI
+    fields = {"_flags_": flags, "_restype_": _type("i")}
+    return type("function", (_ctypes.CFuncPtr,), fields)(_address(name))
 
 
 def _type(letter: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg.agent import describe, evaluate, stacks, threads
+from rankdbg.agent import describe, evaluate, stacks, stops, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,12 @@ def _ping(message: dict[str, Any], listener: Listener) -> Any:
 
 def _card(message: dict[str, Any], listener: Listener) -> Any:
     """Who this process is now, where its main thread is, and how much it has loaded."""
-    return {**listener.current_card(), "where": stacks.where(), "modules": len(sys.modules)}
+    return {
+        **listener.current_card(),
+        "where": stacks.where(),
+        "modules": len(sys.modules),
+        "stops": [stop.report() for stop in stops.everyone()],
+    }
 
 
 def _stacks(message: dict[str, Any], listener: Listener) -> Any:
@@ -57,6 +62,20 @@ def _evaluate(message: dict[str, Any], listener: Listener) -> Any:
     )
 
 
+def _stops(message: dict[str, Any], listener: Listener) -> Any:
+    return {"stops": [stop.report() for stop in stops.everyone()]}
+
+
+def _command(message: dict[str, Any], listener: Listener) -> Any:
+    """One line for pdb, or none to wait for the end of the last; and what it printed."""
+    try:
+        stop = stops.find(message.get("stop"))
+    except LookupError as error:
+        return {"state": "none", "output": "", "why": error.args[0], "where": stacks.where()}
+    seconds = min(3600.0, max(0.0, float(message.get("timeout", 5.0))))
+    return stop.command(message.get("line"), seconds)
+
+
 def _environment(message: dict[str, Any], listener: Listener) -> Any:
     """What a snapshot keeps about a process beside its stacks."""
     versions = {}
@@ -67,10 +86,37 @@ def _environment(message: dict[str, Any], listener: Listener) -> Any:
     return {"environment": dict(os.environ), "versions": versions, "path": list(sys.path)}
 
 
+def _pause(message: dict[str, Any], listener: Listener) -> Any:
+    """Stop the main thread where it is, or no longer try to."""
+    from rankdbg.agent import pauses
+
+    if message.get("cancel"):
+        return pauses.cancel()
+    return pauses.pause(min(3600.0, max(0.0, float(message.get("timeout", 5.0)))))
+
+
+def _break(message: dict[str, Any], listener: Listener) -> Any:
+    """Set a break at a line, take one or all away, or list them."""
+    from rankdbg.agent import breaks
+
+    file, line = message.get("file"), message.get("line")
+    match message.get("do"):
+        case "set":
+            condition, log = str(message.get("condition") or ""), str(message.get("log") or "")
+            return breaks.add(str(file), int(line or 0), condition, log)
+        case "clear":
+            return breaks.clear(file, line)
+    return breaks.listing()
+
+
 QUESTIONS = {
     "ping": _ping,
     "card": _card,
     "stacks": _stacks,
     "evaluate": _evaluate,
+    "stops": _stops,
+    "command": _command,
     "environment": _environment,
+    "pause": _pause,
+    "break": _break,
 }

@@ -10,7 +10,7 @@ from rankdbg.agent import describe, threads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
+    from types import FrameType, TracebackType
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -20,18 +20,48 @@ DEEPEST = 1000
 LOCALS_IN_FRAME = 50
 
 
+# Threads that are held at an exception: its frames, outermost first, and where each was.
+_raised: dict[int, dict[FrameType, int]] = {}
+
+
+class Raised:
+    """A context in which the stack of the calling thread is that of an exception: what it
+    did, and not what the debugger does in it now."""
+
+    def __init__(self, traceback: TracebackType) -> None:
+        self._lines: dict[FrameType, int] = {}
+        link: TracebackType | None = traceback
+        while link is not None:
+            self._lines[link.tb_frame] = link.tb_lineno
+            link = link.tb_next
+
+    def __enter__(self) -> None:
+        _raised[threads.get_ident()] = self._lines
+
+    def __exit__(self, *_: object) -> None:
+        _raised.pop(threads.get_ident(), None)
+
+
+def innermost_frames() -> dict[int, FrameType]:
+    """Of every thread."""
+    frames = sys._current_frames()
+    for ident, lines in list(_raised.items()):
+        if ident in frames:
+            *_, frames[ident] = lines
+    return frames
+
+
 def collect(all_threads: bool, with_locals: bool) -> dict[str, Any]:
     main = threads.main_thread()
-    names = _thread_names()
     found = []
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in innermost_frames().items():
         if not (all_threads or ident == main):
             continue
         frames = list(walk(frame))
         if threads.is_own(frames[-1]):
             continue
         thread: dict[str, Any] = {
-            "name": names.get(ident) or ("MainThread" if ident == main else f"thread {ident}"),
+            "name": thread_name(ident),
             "id": ident,
             "main": ident == main,
             "frames": _described(frames),
@@ -54,10 +84,29 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
 
 def where() -> list[Any] | None:
     """The innermost frame of user code in the main thread."""
-    frames = list(walk(sys._current_frames().get(threads.main_thread())))
+    frames = list(walk(innermost_frames().get(threads.main_thread())))
     if not frames:
         return None
     return _line(frames[user_code.innermost_user_frame(f.f_code.co_filename for f in frames)])
+
+
+def place(ident: int) -> list[Any] | None:
+    """The innermost frame of a thread, without those of the debugger that it stands in."""
+    frame = innermost_frames().get(ident)
+    if frame is None:
+        return None
+    if ident in _raised:
+        return _line(frame)
+    stack = list(walk(frame))
+    debugging = [i for i, f in enumerate(stack) if f.f_code.co_filename.endswith("/bdb.py")]
+    beyond = stack[debugging[-1] + 1 :] if debugging else stack
+    own = user_code.is_agent
+    return _line(next((f for f in beyond if not own(f.f_code.co_filename)), frame))
+
+
+def thread_name(ident: int) -> str:
+    main = "MainThread" if ident == threads.main_thread() else f"thread {ident}"
+    return _thread_names().get(ident) or main
 
 
 def thread_frame(wanted: str | int | None) -> FrameType:
@@ -66,7 +115,7 @@ def thread_frame(wanted: str | int | None) -> FrameType:
         wanted = threads.main_thread()
     names = _thread_names()
     known = []
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in innermost_frames().items():
         if str(wanted) in (str(ident), names.get(ident)):
             return frame
         *_, outermost = walk(frame)
@@ -120,7 +169,8 @@ def _line(frame: FrameType) -> list[Any]:
     code = frame.f_code
     # The qualified name (3.11 and later) is what py-spy shows as well.
     name = getattr(code, "co_qualname", code.co_name)
-    return [name, code.co_filename, frame.f_lineno or code.co_firstlineno]
+    line = next((lines[frame] for lines in list(_raised.values()) if frame in lines), None)
+    return [name, code.co_filename, line or frame.f_lineno or code.co_firstlineno]
 
 
 def _locals(frame: FrameType, called: FrameType | None) -> dict[str, str]:

@@ -31,6 +31,7 @@ def _original_thread_module() -> Any:
 
 _thread = _original_thread_module()
 new_lock = _thread.allocate_lock
+get_ident = _thread.get_ident
 
 # All but those that a thread's own fault raises: faulthandler shall still see these.
 _SIGNALS = _signal.valid_signals() - {
@@ -120,6 +121,40 @@ def pause(seconds: float) -> None:
     never = new_lock()
     never.acquire()
     never.acquire(timeout=seconds)
+
+
+def call_in_main(work: Callable[[], None], seconds: float) -> bool:
+    """Have the main thread call it as soon as that executes Python again; whether it has
+    within that time. Before Python 3.12 there is no other way to reach it but a signal."""
+    call = _Call(work)
+    _calls[:] = [earlier for earlier in _calls if earlier.done.locked()]
+    _calls.append(call)
+    if not native.ask_truth_in_main(call):
+        _calls.remove(call)
+        return False
+    arrived = bool(call.done.acquire(timeout=seconds))
+    if arrived:
+        call.done.release()
+    return arrived
+
+
+class _Call:
+    """A call that the main thread has to make."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self.done = new_lock()
+        self.done.acquire()
+
+    def __bool__(self) -> bool:
+        try:
+            self._work()
+        finally:
+            self.done.release()
+        return False
+
+
+_calls: list[_Call] = []
 
 
 def running() -> int:

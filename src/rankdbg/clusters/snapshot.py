@@ -4,6 +4,9 @@ DIR/snapshot.json               version, time, target, nodes
 DIR/nodes/NODE/roster.json      {"question": {...}, "answer": {...}}, as they went
 DIR/nodes/NODE/stacks-1.json    over the wire; one file for each question
 DIR/nodes/NODE/...
+
+Where ranks have saved their uncaught exceptions (agent/saving.py), DIR/nodes has a folder
+for each process, and the head lists none: more may come at any time.
 """
 
 from __future__ import annotations
@@ -17,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg import __version__, wire
+from rankdbg.clusters.merging import Asked, merge
 from rankdbg.errors import BadInput, SnapshotError
 from rankdbg.user_code import innermost_user_frame
 
 VERSION = 1
-
-Asked = tuple[dict[str, Any], Any]  # a question and its answer
 
 
 # --- writing ------------------------------------------------------------------------------
@@ -94,22 +96,38 @@ class Snapshot:
                 f"{rest} was saved by rankdbg {head.get('version')}, which is newer than this one",
                 hint="pip install --upgrade rankdbg",
             )
-        self._folders = {str(node): str(folder) for folder, node in head["nodes"].items()}
+        self._folders = {str(node): [str(folder)] for folder, node in head["nodes"].items()}
+        self._by_process = not self._folders
+        if self._by_process:
+            self._find_processes()
         self.origin = f"snapshot of {head.get('target')} at {head.get('saved')}"
 
     def nodes(self) -> list[str]:
         return list(self._folders)
 
     def open(self, node: str) -> SavedChannel:
-        folder = self._directory / "nodes" / self._folders[node]
+        parts = [self._read_folder(folder) for folder in self._folders[node]]
+        try:
+            return SavedChannel(merge(parts) if self._by_process else parts[0])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"{self._directory} is damaged: {error!r}") from None
+
+    def _find_processes(self) -> None:
+        """The folders of single processes, by the node they ran on."""
+        for path in sorted((self._directory / "nodes").glob("*/roster.json")):
+            answer = _read(path, self._directory).get("answer")
+            node = str(answer.get("host")) if isinstance(answer, dict) else ""
+            self._folders.setdefault(node, []).append(path.parent.name)
+
+    def _read_folder(self, name: str) -> list[Asked]:
         asked: list[Asked] = []
-        for path in sorted(folder.glob("*.json")):
+        for path in sorted((self._directory / "nodes" / name).glob("*.json")):
             content = _read(path, self._directory)
             question, answer = content.get("question"), content.get("answer")
             if not isinstance(question, dict) or not isinstance(answer, dict):
                 raise SnapshotError(f"{self._directory} is damaged: {path.name} holds no answer")
             asked.append((question, answer))
-        return SavedChannel(asked)
+        return asked
 
 
 def _read(path: Path, directory: Path) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""What a user touches: cli/ today; every frontend stands on session.Session alone."""
+"""What a user touches: cli/ and shell/; every frontend stands on session.Session alone."""

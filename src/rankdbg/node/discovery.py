@@ -34,6 +34,7 @@ class Process:
     kind: str = "rank"
     number: int | None = None
     where: list[Any] | None = None
+    stops: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def key(self) -> tuple[int, int]:

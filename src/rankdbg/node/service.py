@@ -62,6 +62,7 @@ class Service:
                 case {"labels": dict(labels), "where": where, "modules": int(modules)}:
                     process.labels = labels
                     process.where = where
+                    process.stops = answers[key].get("stops", [])
                     process.modules = modules
                 case _:
                     silent[key] = "its agent answers what cannot be understood"
@@ -114,12 +115,33 @@ class Service:
         }
         return self._relay(message, question, deadline)
 
+    def _stops(self, message: wire.Message, deadline: float) -> Any:
+        return self._relay(message, {"ask": "stops"}, deadline)
+
+    def _command(self, message: wire.Message, deadline: float) -> Any:
+        """One line for the debugger of each rank, and what came back."""
+        seconds = max(0.1, (deadline - time.monotonic()) * 0.9)
+        question = {"ask": "command", "line": message.get("line"), "timeout": seconds}
+        return self._relay(message, question, deadline)
+
     def _environment(self, message: wire.Message, deadline: float) -> Any:
         result = self._relay(message, {"ask": "environment"}, deadline)
         for entry in result["answers"]:
             value = entry["value"]
             value["environment"] = masking.mask_environment(value["environment"])
         return result
+
+    def _pause(self, message: wire.Message, deadline: float) -> Any:
+        """The main thread of each rank stops where it is, if it is not in C."""
+        seconds = max(0.1, (deadline - time.monotonic()) * 0.9)
+        question = {"ask": "pause", "cancel": message.get("cancel"), "timeout": seconds}
+        return self._relay(message, question, deadline)
+
+    def _break(self, message: wire.Message, deadline: float) -> Any:
+        """Breaks at lines: `do` is set, clear or list."""
+        keys = ("do", "file", "line", "condition", "log")
+        question = {"ask": "break", **{key: message.get(key) for key in keys}}
+        return self._relay(message, question, deadline)
 
     def _relay(self, message: wire.Message, question: wire.Message, deadline: float) -> Any:
         """A question that only an agent can answer."""
@@ -148,7 +170,11 @@ class Service:
         "roster": _roster,
         "stacks": _stacks,
         "evaluate": _evaluate,
+        "stops": _stops,
+        "command": _command,
         "environment": _environment,
+        "pause": _pause,
+        "break": _break,
     }
 
 
@@ -197,4 +223,7 @@ def _state(process: Process, silent: Mapping[Key, str]) -> tuple[str, str]:
         return "no agent", process.no_agent_because
     if process.key in silent:
         return "blocked", silent[process.key]
+    for stop in process.stops:
+        if stop["state"] == "stopped":
+            return "stopped", f"{stop['kind']}: {stop['why']}" if stop["why"] else stop["kind"]
     return "running", ""

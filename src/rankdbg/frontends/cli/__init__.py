@@ -12,7 +12,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol
 
 from rankdbg import __version__
 from rankdbg.errors import BadInput, RankdbgError
@@ -23,10 +23,18 @@ VERBS = {
     "select": "which ranks a selection picks",
     "stacks": "one merged tree of all ranks' stacks, the odd one out named",
     "ask": "evaluate an expression in ranks, without stopping them",
+    "shell": "a prompt for all of this: list, cast, attach, ask, where, ...",
+    "list": "which ranks stand in the debugger, where and why",
+    "cast": "one debugger command to many stopped ranks, and what came back, grouped",
+    "continue": "let stopped ranks go on",
     "save": "keep everything that can be seen now, to look at later",
     "demo": "a small real job that hangs, and what rankdbg says about it",
     "completion": "shell completion for bash, zsh and fish",
+    "pause": "stop running ranks where they are",
+    "break": "stop, or log, at a line of a running job",
 }
+
+MODULES = {"continue": "continue_", "list": "list_", "break": "break_"}
 
 EPILOG = """\
 ranks are named the same way everywhere:
@@ -112,7 +120,10 @@ def dispatch(words: list[str]) -> int:
 
 
 def load(verb: str) -> Verb:
-    return cast(Verb, importlib.import_module(f"rankdbg.frontends.cli.{verb}"))
+    # `continue` cannot be the name of a module.
+    module: Any = importlib.import_module(f"rankdbg.frontends.cli.{MODULES.get(verb, verb)}")
+    loaded: Verb = module
+    return loaded
 
 
 def verb_parser(verb: str) -> argparse.ArgumentParser:

@@ -27,12 +27,20 @@ from rankdbg.errors import BadInput
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "rankdbg run [--mesh MESH] [--role NAME] [--job NAME] -- COMMAND ..."
+    parser.usage = "rankdbg run [options] -- COMMAND ..."
     parser.add_argument(
         "--mesh", help="names and sizes of the ranks' dimensions, row-major: pp=2,dp=2,tp=2"
     )
     parser.add_argument("--role", help="what these ranks do: trainer, rollout, ...")
     parser.add_argument("--job", help="the job's name (default: made from the command)")
+    parser.add_argument(
+        "--break-on-error", action="store_true", help="hold a rank at its uncaught exception"
+    )
+    parser.add_argument(
+        "--save-on-error",
+        metavar="DIR",
+        help="save uncaught exceptions there, to be opened with -t snapshot:DIR",
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
@@ -42,6 +50,7 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("no command to run", hint="rankdbg run -- torchrun train.py")
     job = _job_name(command) if options.job is None else _checked("job", options.job)
     environment = _environment(job, options.mesh, options.role)
+    environment.update(_on_error(options.break_on_error, options.save_on_error))
     program = _find_program(command[0])
     if sys.stderr is not None:  # closed with 2>&-
         sys.stderr.write(_greeting(job, program, command))
@@ -109,6 +118,28 @@ def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]
     if bootstrap not in before.split(os.pathsep):
         environment["PYTHONPATH"] = os.pathsep.join([bootstrap, before] if before else [bootstrap])
     return environment
+
+
+def _on_error(hold: bool, directory: str | None) -> dict[str, str]:
+    environment = {"RANKDBG_BREAK": "error"} if hold else {}
+    if directory is not None:
+        if not directory or (os.path.exists(directory) and not os.path.isdir(directory)):
+            raise BadInput(f"not a directory to save into: {directory!r}")
+        if _holds_a_saved_job(directory):
+            raise BadInput(f"{directory} holds what was saved of a job", hint="name a new one")
+        environment["RANKDBG_SAVE_ON_ERROR"] = os.path.abspath(directory)
+    return environment
+
+
+def _holds_a_saved_job(directory: str) -> bool:
+    """By `rankdbg save`, that is; other exceptions there, also of this job's ranks on other
+    machines, do not matter."""
+    import json
+
+    try:
+        return bool(json.loads(Path(directory, "snapshot.json").read_bytes()).get("nodes"))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _environment_at_start() -> list[str]:

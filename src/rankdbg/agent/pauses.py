@@ -1,0 +1,100 @@
+"""`rankdbg pause`: the main thread stops at the next line of Python that it executes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from rankdbg.agent import break_events, debugger, stacks, stops, threads
+from rankdbg.agent.break_events import monitoring
+from rankdbg.user_code import is_agent
+
+PATIENCE = 1.0  # a thread that executes no line of Python for so long is in C
+_LOOK_EVERY = 0.002
+
+_wanted = False
+_tool: int | None = None
+
+
+def pause(seconds: float) -> dict[str, Any]:
+    """Ask the main thread to stop, and say whether it has."""
+    deadline = time.monotonic() + min(seconds, PATIENCE)
+    if _debugged() is None:
+        _ask()
+    while (stop := _debugged()) is None and time.monotonic() < deadline:
+        threads.pause(_LOOK_EVERY)
+    if stop is not None:
+        return stop.report()
+    return {"state": "blocked", "where": stacks.where(), "output": ""}
+
+
+def cancel() -> dict[str, Any]:
+    """A pause that has not come about shall not."""
+    global _wanted
+    was, _wanted = _wanted, False
+    _end_events()
+    return {"state": "cancelled" if was else "none", "where": stacks.where(), "output": ""}
+
+
+def _debugged() -> stops.Stop | None:
+    """The stop in which the main thread stands, if it is not being stepped through."""
+    stop = stops.of_thread(threads.main_thread())
+    if stop is None or (stop.frame is None and stop.report()["state"] != "stopped"):
+        return None
+    return stop
+
+
+def _ask() -> None:
+    global _wanted
+    if _wanted:  # still, from the last time
+        return
+    _wanted = True
+    if sys.version_info >= (3, 12):
+        _begin_events()
+    else:
+        threads.call_in_main(_stop_here, 0.0)
+
+
+def _stop_here() -> None:
+    """In the main thread, before 3.12, wherever it was."""
+    global _wanted
+    wanted, _wanted = _wanted, False
+    frame = sys._getframe(1)
+    while is_agent(frame.f_code.co_filename) and frame.f_back is not None:
+        frame = frame.f_back
+    if wanted and _debugged() is None:
+        debugger.of_this_thread().stop_at(frame, "pause")
+
+
+# --- Python 3.12 and later ------------------------------------------------------------
+
+
+def _begin_events() -> None:
+    global _tool
+    if _tool is None:
+        _tool = break_events.free_tool()
+        events = monitoring.events
+        monitoring.register_callback(_tool, events.LINE, _on_event)
+        monitoring.register_callback(_tool, events.JUMP, _on_event)  # a loop in one line
+        monitoring.set_events(_tool, events.LINE | events.JUMP)
+
+
+def _end_events() -> None:
+    global _tool
+    tool, _tool = _tool, None
+    if tool is not None:
+        monitoring.set_events(tool, 0)
+        monitoring.register_callback(tool, monitoring.events.LINE, None)
+        monitoring.register_callback(tool, monitoring.events.JUMP, None)
+        monitoring.free_tool_id(tool)
+
+
+def _on_event(code: Any, *place: int) -> None:
+    global _wanted
+    if threads.get_ident() != threads.main_thread() or is_agent(code.co_filename):
+        return
+    wanted, _wanted = _wanted, False
+    _end_events()
+    if wanted:
+        debugger.of_this_thread().stop_now(sys._getframe(1), "pause")

@@ -1,0 +1,114 @@
+"""Stop, or log, at a line of a running job, without editing it.
+
+  rankdbg break train.py:88
+  rankdbg break src/train.py:88 if 'loss != loss' --ranks tp=0
+  rankdbg break train.py:88 log 'loss={loss:.3f}'
+  rankdbg break --list                  with how often each was hit, and what was logged
+  rankdbg break --clear [FILE:LINE]     one, or all
+
+FILE is a path or the end of one. Functions that are executing have the break at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from typing import NamedTuple
+
+from rankdbg.errors import BadInput
+from rankdbg.frontends.cli import add_common, print_json
+
+
+class Place(NamedTuple):
+    file: str
+    line: int
+    condition: str = ""
+    log: str = ""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common(parser)
+    parser.add_argument("words", nargs="*", metavar="FILE:LINE [if CONDITION] [log TEXT]")
+    parser.add_argument("--ranks", default="all", help="which ranks (default: all)")
+    parser.add_argument(
+        "--all", action="store_true", dest="everything", help="processes that are not ranks too"
+    )
+    parser.add_argument("--list", action="store_true", help="the breaks that are set")
+    parser.add_argument("--clear", action="store_true", help="take this one away, or all")
+
+
+def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.cli.break_report import BreakList, BreakReport, ClearReport
+    from rankdbg.frontends.cli.ranks import choose
+    from rankdbg.frontends.terminal import Terminal
+    from rankdbg.session import Session
+
+    place = parse(options.words) if options.words else None
+    if place is None and not (options.list or options.clear):
+        raise BadInput("break where?", hint="rankdbg break train.py:88")
+    with Session(options.target, options.timeout) as session:
+        ranks, everybody = choose(session, options)
+        report: BreakList | BreakReport | ClearReport
+        if options.list:
+            report = BreakList(session.breaks(ranks), everybody)
+        elif options.clear:
+            file, line = (place.file, place.line) if place else (None, None)
+            report = ClearReport(session.clear_breaks(ranks, file, line), everybody)
+        else:
+            assert place is not None
+            report = BreakReport(session.set_break(ranks, *place), everybody, place)
+        if options.json:
+            print_json("break", report.as_json())
+        else:
+            report.print(Terminal())
+    return 0 if report.good else 1
+
+
+def parse(words: list[str]) -> Place:
+    """From the words of a command line, or from all of it in one."""
+    if len(words) == 1:
+        words = _split(words[0])
+    first, *rest = words
+    file, colon, line = first.rpartition(":")
+    if not (file and colon and line.isascii() and line.isdigit() and int(line)):
+        raise BadInput(f"{first!r} is not FILE:LINE", hint="rankdbg break train.py:88")
+    log = condition = ""
+    if "log" in rest:
+        at = rest.index("log")
+        end = at + 2 if rest[at + 2 : at + 3] == ["if"] and not at else len(rest)
+        log = " ".join(rest[at + 1 : end])
+        rest = rest[:at] + rest[end:]
+        _check(log, log, "what to log", f"f{log!r}")
+    if rest:
+        condition = " ".join(rest[1:]).strip()
+        if rest[0] != "if":
+            raise BadInput(f"{rest[0]!r} after FILE:LINE is neither 'if' nor 'log'")
+        _check(condition, condition, "the condition", condition)
+    return Place(_full(file), int(line), condition, log)
+
+
+def _split(text: str) -> list[str]:
+    """`train.py:88 if x > 3 log "x={x}"` -> its parts, the quotes of the text gone."""
+    match = re.fullmatch(r"(\S+)(?:\s+if\s+(.*?))?(?:\s+log\s+(['\"])(.*)\3)?\s*", text, re.S)
+    if match is None:
+        return text.split()
+    place, condition, _, log = match.groups()
+    parts = [place, *(["if", condition] if condition is not None else [])]
+    return parts + (["log", log] if log is not None else [])
+
+
+def _check(text: str, shown: str, name: str, code: str) -> None:
+    if not text:
+        raise BadInput(f"{name} is missing")
+    try:
+        compile(code, "<break>", "eval")
+    except (SyntaxError, ValueError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise BadInput(f"{name} is not Python: {reason}", shown) from None
+
+
+def _full(file: str) -> str:
+    """./train.py and ~/train.py are seen from here, not from where the ranks are."""
+    seen = os.path.expanduser(file)
+    return os.path.abspath(seen) if seen.startswith(("./", "../", "/")) else seen

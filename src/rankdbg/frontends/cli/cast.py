@@ -1,0 +1,62 @@
+"""One debugger command to many stopped ranks, and what came back, grouped.
+
+  rankdbg cast all n
+  rankdbg cast 'ranks(tp=0)' p loss
+  rankdbg cast 0-3 '!x = [1, 2]'
+
+Any command of pdb. Equal outputs are shown once, with their ranks. A rank that has not
+come back (it has stepped into a collective, and waits for others) is named with where it
+is; a later cast with the command `.` shows what has arrived since.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rankdbg.errors import BadInput
+from rankdbg.frontends.cli import add_common, print_json
+
+WAIT = "."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common(parser, ranks="required")
+    parser.add_argument("--yes", action="store_true", help="yes, quit shall end the ranks")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+
+
+def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.cli.cast_report import CastReport
+    from rankdbg.frontends.cli.ranks import choose
+    from rankdbg.frontends.terminal import Terminal
+    from rankdbg.session import Session
+
+    line = check_command(options.command, options.yes)
+    with Session(options.target, options.timeout) as session:
+        ranks, everybody = choose(session, options)
+        report = CastReport(session.command(ranks, line), everybody)
+        if options.json:
+            print_json("cast", report.as_json())
+        else:
+            report.print(Terminal())
+    return 0 if report.answered else 1
+
+
+def check_command(command: str | list[str], yes: bool) -> str | None:
+    """The line for pdb; None where only the last one is waited for."""
+    text = command if isinstance(command, str) else " ".join(command)
+    if not command:
+        raise BadInput("no command to cast", hint="rankdbg cast all p loss")
+    if text.strip() == WAIT:
+        return None
+    if text.strip() in ("q", "quit", "exit"):
+        if not yes:
+            raise BadInput(
+                f"{text.strip()} would end these ranks, and with them the job",
+                hint="rankdbg continue lets them go on; if it is meant: cast --yes",
+            )
+        return "quit rank\n"
+    if "\n" in text:
+        # pdb reads a line; several are a block of code.
+        return f"!exec({text!r})\n"
+    return text + "\n"

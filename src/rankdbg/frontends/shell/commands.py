@@ -1,0 +1,195 @@
+"""What can be typed at the shell's prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rankdbg import selection
+from rankdbg.errors import BadInput, RankdbgError
+from rankdbg.frontends.cli import break_
+from rankdbg.frontends.cli.answers import AnswerReport
+from rankdbg.frontends.cli.ask import check_expression
+from rankdbg.frontends.cli.break_report import BreakList, BreakReport, ClearReport
+from rankdbg.frontends.cli.cast import check_command
+from rankdbg.frontends.cli.cast_report import CastReport
+from rankdbg.frontends.cli.pause_report import PauseReport
+from rankdbg.frontends.cli.stack_report import StackReport
+from rankdbg.frontends.cli.stop_report import StopReport
+from rankdbg.frontends.shell.arrivals import Arrivals
+from rankdbg.frontends.shell.attach import Attached
+from rankdbg.frontends.shell.typing import Lines
+from rankdbg.frontends.terminal import Terminal
+from rankdbg.session import Session
+from rankdbg.types import Rank
+
+# So long a command waits for its ranks; those who need longer are shown when they arrive.
+CAST_SECONDS = 2.0
+SHORT = {"l": "list", "a": "attach", "c": "continue", "q": "quit", "h": "help", "?": "help"}
+
+HELP = """\
+list [RANKS]            which ranks are stopped, where and why
+attach RANK             pdb on one rank; detach, Ctrl-D or Ctrl-C leaves it as it is
+cast RANKS COMMAND      one pdb command to many ranks; equal outputs once
+continue [RANKS]        let stopped ranks go on
+pause RANKS             stop running ranks where they are
+break FILE:LINE [if CONDITION] [log "x={x}"]     stop, or log, at a line of a running job
+clear [FILE:LINE]       take this break away, or all
+ask RANKS EXPRESSION    a value from ranks, stopped or running
+where [RANKS]           one merged tree of their stacks
+quit                    leave; the stops stay
+short: l a c q h        ranks: all  3  0-6,9  tp=0  ranks(pp=2, dp=(1,3))"""
+
+
+class Commands:
+    def __init__(self, session: Session, job: str | None, terminal: Terminal, lines: Lines) -> None:
+        self._session = session
+        self._job = job
+        self._terminal = terminal
+        self._lines = lines
+        self._arrivals = Arrivals(session, terminal)
+        self._table: dict[str, Callable[[str], None]] = {
+            "list": self._list,
+            "attach": self._attach,
+            "cast": self._cast,
+            "continue": self._continue,
+            "pause": self._pause,
+            "break": self._break,
+            "clear": self._clear,
+            "ask": self._ask,
+            "where": self._where,
+            "help": self._help,
+        }
+        lines.complete = self.complete
+
+    def greet(self) -> None:
+        """Open on what is stopped."""
+        everybody = self._everybody()
+        report = StopReport(self._session.stops(everybody), everybody)
+        count = len(report.stops)
+        self._terminal.print(
+            f"{count} stop{'s' * (count != 1)} in {len(everybody)} ranks.  help for help."
+        )
+        if count:
+            report.print(self._terminal)
+
+    def execute(self, line: str) -> bool:
+        """Do what the line says; False if it says to leave."""
+        name, _, rest = line.strip().partition(" ")
+        name = SHORT.get(name, name)
+        if not name:
+            return True
+        if name in ("quit", "exit"):
+            return False
+        if name == "detach":
+            self._terminal.print("not attached to a rank")
+            return True
+        command = self._table.get(name)
+        if command is None:
+            raise BadInput(f"no command {name!r}", f"commands: {', '.join(self._table)}, quit")
+        command(rest.strip())
+        return True
+
+    def close(self) -> None:
+        self._arrivals.close(0.0 if self._lines.interactive else self._session.timeout)
+
+    def complete(self, text: str) -> Iterable[str]:
+        name, blank, rest = text.lstrip().partition(" ")
+        if not blank:
+            return [*self._table, "quit"]
+        if " " in rest.strip() or SHORT.get(name, name) not in self._table:
+            return ()
+        try:
+            ranks = self._everybody()
+        except RankdbgError:
+            return ()
+        dimensions = sorted({f"{key}=" for rank in ranks for key in rank.coordinates})
+        return ["all", "ranks(", *dimensions, *(str(r.number) for r in ranks)]
+
+    # --- the commands -------------------------------------------------------------------
+
+    def _everybody(self) -> list[Rank]:
+        return self._session.job(self._job)
+
+    def _chosen(self, text: str) -> tuple[list[Rank], list[Rank]]:
+        everybody = self._everybody()
+        return selection.pick(selection.parse(text or "all"), everybody), everybody
+
+    def _list(self, rest: str) -> None:
+        ranks, everybody = self._chosen(rest)
+        StopReport(self._session.stops(ranks), everybody).print(self._terminal)
+
+    def _attach(self, rest: str) -> None:
+        if not rest:
+            raise BadInput("attach to which rank?", hint="attach 3")
+        ranks, everybody = self._chosen(rest)
+        if len(ranks) != 1:
+            which = selection.format_ranks(ranks, everybody)
+            raise BadInput(f"attach takes one rank, not {which}", hint=f"cast {rest} COMMAND")
+        self._arrivals.forget(ranks)
+        Attached(self._session, ranks[0], self._terminal, self._lines).converse()
+
+    def _cast(self, rest: str) -> None:
+        where, command = split_selection(rest)
+        if not command:
+            raise BadInput("cast what?", hint="cast ranks(:) p loss")
+        self._send(where, check_command(command, yes=False))
+
+    def _continue(self, rest: str) -> None:
+        self._send(rest, "continue\n")
+
+    def _send(self, where: str, line: str | None) -> None:
+        ranks, everybody = self._chosen(where)
+        self._arrivals.forget(ranks)
+        report = CastReport(self._session.command(ranks, line, CAST_SECONDS), everybody)
+        report.print(self._terminal)
+        self._arrivals.expect([answer.rank for answer in report.running], everybody)
+
+    def _pause(self, rest: str) -> None:
+        if not rest:
+            raise BadInput("pause which ranks?", hint="pause all")
+        ranks, everybody = self._chosen(rest)
+        PauseReport(self._session.pause(ranks), everybody).print(self._terminal)
+
+    def _break(self, rest: str) -> None:
+        everybody = self._everybody()
+        if not rest:
+            BreakList(self._session.breaks(everybody), everybody).print(self._terminal)
+            return
+        place = break_.parse([rest])
+        answers = self._session.set_break(everybody, *place)
+        BreakReport(answers, everybody, place).print(self._terminal)
+
+    def _clear(self, rest: str) -> None:
+        everybody = self._everybody()
+        file, line = break_.parse([rest])[:2] if rest else (None, None)
+        answers = self._session.clear_breaks(everybody, file, line)
+        ClearReport(answers, everybody).print(self._terminal)
+
+    def _ask(self, rest: str) -> None:
+        where, expression = split_selection(rest)
+        if not expression:
+            raise BadInput("ask what?", hint="ask all loss")
+        check_expression(expression)
+        ranks, everybody = self._chosen(where)
+        report = AnswerReport(self._session.evaluate(ranks, expression), everybody)
+        report.print(self._terminal, every_value=False)
+
+    def _where(self, rest: str) -> None:
+        ranks, everybody = self._chosen(rest)
+        seen, silent = self._session.stacks(ranks)
+        StackReport(seen, silent, everybody).print(self._terminal, full=False, with_locals=False)
+
+    def _help(self, rest: str) -> None:
+        for line in HELP.splitlines():
+            self._terminal.print(line)
+
+
+def split_selection(text: str) -> tuple[str, str]:
+    """`ranks(tp=0, dp=1) p x` -> the selection and the rest. Blanks inside brackets are the
+    selection's own."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == " " and depth <= 0:
+            return text[:place], text[place + 1 :].strip()
+    return text, ""

@@ -1,0 +1,185 @@
+"""rankdbg shell: from a pipe, and in a real terminal."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobs import PATIENCE, Job
+from rankdbg.node.processes import read_stat
+from stopping import Stops
+
+
+@pytest.fixture
+def stops(job: Job) -> Stops:
+    return Stops(job)
+
+
+@pytest.fixture
+def terminal(stops: Stops, tmp_path) -> Iterator[Screen]:
+    """A shell in a terminal of 80 columns, on ranks that are stopped."""
+    if shutil.which("tmux") is None:
+        pytest.skip("needs tmux")
+    stops.start("steps", "steps", "twice")
+    stops.wait(3)
+    screen = Screen(tmp_path / "tmux")
+    settings = {name: stops.job.environment.get(name) for name in ("RANKDBG_DIR", "PYTHONPATH")}
+    settings["XDG_STATE_HOME"] = str(tmp_path)
+    assigned = " ".join(f"{name}={shlex.quote(v)}" for name, v in settings.items() if v)
+    try:
+        screen.start(f"env {assigned} {sys.executable} -m rankdbg shell --job {stops.job.name}")
+        screen.wait("rankdbg>")
+        yield screen
+    finally:
+        screen.close()
+
+
+class Screen:
+    """A real terminal, in tmux: keys in, what one sees out."""
+
+    def __init__(self, socket: Path) -> None:
+        self._tmux = ["tmux", "-S", str(socket)]
+
+    def start(self, command: str) -> None:
+        words = ["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "60", command]
+        subprocess.run([*self._tmux, *words], check=True)
+        subprocess.run([*self._tmux, "set", "-g", "remain-on-exit", "on"], check=True)
+
+    def type(self, *keys: str) -> None:
+        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
+
+    def line(self, text: str) -> None:
+        self.type("-l", text)
+        self.type("Enter")
+
+    def text(self) -> str:
+        words = [*self._tmux, "capture-pane", "-p"]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    def wait(self, *texts: str) -> str:
+        """The screen, as soon as all of these are on it."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            seen = self.text()
+            if all(text in seen for text in texts):
+                return seen
+        raise AssertionError(f"never saw {texts}; the screen:\n{self.text()}")
+
+    def at(self, prompt: str, text: str) -> None:
+        """Type a line, once that prompt is the last thing on the screen."""
+        deadline = time.monotonic() + PATIENCE
+        while self.text().rstrip().rpartition("\n")[2].strip() != prompt:
+            assert time.monotonic() < deadline, f"no prompt {prompt}:\n{self.text()}"
+        self.line(text)
+
+    def wait_for_the_end(self) -> None:
+        """By the process itself: tmux is slow to say that a pane is dead."""
+        words = [*self._tmux, "display", "-p", "#{pane_pid}"]
+        pid = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+        deadline = time.monotonic() + PATIENCE
+        while (stat := read_stat(int(pid))) is not None and stat.state != "Z":
+            assert time.monotonic() < deadline, f"it goes on:\n{self.text()}"
+
+    def close(self) -> None:
+        subprocess.run([*self._tmux, "kill-server"], check=False)
+
+
+def test_commands_from_a_pipe(stops: Stops) -> None:
+    """Each line is a command; what comes back is grouped."""
+    stops.start("steps", "steps", "twice")
+    stops.wait(3)
+    script = "cast ranks(0:2) p x\nlist 2\nask all RANK * 0\nl 0\nc 2\nwhere 0\nquit\ncast all q\n"
+    result = stops.job.cli("shell", input=script)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["0  0", "1  1"]
+    assert lines[3].split()[:3] == ["2", "breakpoint", "twice"]
+    assert "0-2  0" in lines
+    assert "2  goes on" in lines
+    assert any("steps stops.py" in line for line in lines)
+
+
+def test_break_and_pause_in_the_shell(stops: Stops) -> None:
+    """A break is set, listed and taken away; a running rank is paused."""
+    stops.job.start_ranks("loops", "loops")
+    stops.job.wait_for(lambda ranks: len(ranks) == 2 and all(r.where for r in ranks))
+    script = "break behave.py:1 if 1 < 0\nbreak\nclear\npause 0\n"
+    result = stops.job.cli("shell", input=script)
+    assert "behave.py" in result.stdout
+    (stop,) = stops.wait(1)
+    assert (stop["rank"], stop["kind"]) == (0, "pause")
+
+
+def test_mistakes_in_a_pipe(stops: Stops) -> None:
+    """A wrong line is said, the next ones are done, and the exit status is 2."""
+    stops.start("steps")
+    stops.wait(1)
+    script = "nosuch\ncast\ncast tq=1 n\nattach\ncast 0 p x\ncast 0 q\n"
+    result = stops.job.cli("shell", input=script)
+    assert result.returncode == 2
+    assert result.stdout == "0  0\n"
+    assert "no command 'nosuch'" in result.stderr
+    assert "no dimension tq" in result.stderr
+    assert "would end these ranks" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_attach_from_a_pipe(stops: Stops) -> None:
+    """After attach, lines go to pdb until detach; several lines with a backslash."""
+    stops.start("steps")
+    stops.wait(1)
+    result = stops.job.cli(
+        "shell", input="attach 0\np x\nn\ndetach\ncast 0 for i in (1, 2):\\\n print(i)\n"
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("[rank 0 · ")
+    assert "0" in lines
+    assert any(line.endswith("-> z = y * 10") for line in lines)
+    assert lines[-2:] == ["0  1", "   2"]
+
+
+def test_it_opens_on_what_is_stopped(terminal: Screen) -> None:
+    """The stops are listed at once; Tab completes; Ctrl-C gives a fresh line, Ctrl-D leaves."""
+    terminal.wait("3 stops in 3 ranks.  help for help.", "0-1    breakpoint  steps")
+    terminal.type("ca", "Tab")
+    terminal.wait("rankdbg> cast")
+    terminal.type("C-c")
+    terminal.at("rankdbg>", "cast 0-1 p x + 40")
+    terminal.wait("0  40\n1  41\nrankdbg>")
+    terminal.type("C-d")
+    terminal.wait_for_the_end()
+
+
+def test_attach_in_a_terminal(terminal: Screen, stops: Stops) -> None:
+    """pdb with the rank's prompt; Ctrl-C leaves while the rank runs; quit asks first."""
+    terminal.at("rankdbg>", "attach 1")
+    terminal.wait("[rank 1 · ", "]  breakpoint", "-> y = x + 1\n(rank 1)")
+    terminal.at("(rank 1)", "p x")
+    terminal.wait("(rank 1) p x\n1\n(rank 1)")
+    terminal.at("(rank 1)", "q")
+    terminal.at("quit ends rank 1, and with it perhaps the job. Sure? [no]", "no")
+    terminal.at("(rank 1)", "import time; time.sleep(60)")
+    terminal.wait("still running", "Ctrl-C leaves it running")
+    terminal.type("C-c")
+    terminal.at("rankdbg>", "attach 0")
+    terminal.at("(rank 0)", "detach")
+    terminal.at("rankdbg>", "quit")
+    terminal.wait_for_the_end()
+    assert len(stops.wait(3)) == 3
+
+
+def test_late_answers_are_shown_when_they_arrive(terminal: Screen) -> None:
+    """A rank that was still running when cast returned prints above the prompt later."""
+    terminal.at(
+        "rankdbg>", "cast 0-1 import time; time.sleep(4 if RANK else 0); print('awake', RANK)"
+    )
+    terminal.wait("0  awake 0", "1  still running")
+    terminal.wait("1  awake 1")
