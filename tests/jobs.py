@@ -108,9 +108,18 @@ class Job:
         return sorted(self.wait_for(arrived), key=lambda rank: rank.number or 0)
 
     def end(self) -> None:
+        self._kill_all()
         for process in self._started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             # A rank in a session of its own (torchrun's) may live on and hold the pipes.
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=10)
+
+    def _kill_all(self) -> None:
+        """Also those in sessions of their own, as torchrun's workers are."""
+        wanted = f"RANKDBG_JOB={self.name}".encode()
+        for entry in Path("/proc").glob("[0-9]*/environ"):
+            with contextlib.suppress(OSError):
+                if wanted in entry.read_bytes().split(b"\0"):
+                    os.kill(int(entry.parent.name), signal.SIGKILL)

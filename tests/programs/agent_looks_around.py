@@ -13,7 +13,9 @@ print("descriptors", opened)
 print("signals", [str(signal.getsignal(number)) for number in sorted(signal.valid_signals())])
 print("blocked", signal.pthread_sigmask(signal.SIG_BLOCK, ()))
 print("threads", [t.name for t in threading.enumerate()], threading.active_count())
-print("path", sys.path, sys.argv, sys.flags, len(sys.meta_path), len(sys.path_hooks))
+# One finder waits for the program to import pdb.
+finders = [finder for finder in sys.meta_path if "rankdbg" not in type(finder).__module__]
+print("path", sys.path, sys.argv, sys.flags, len(finders), len(sys.path_hooks))
 print("environment", {k: v for k, v in os.environ.items() if not k.startswith("RANKDBG")})
 print("hooks", sys.gettrace(), sys.getprofile(), sys.excepthook, threading.excepthook)
 print("warnings", warnings.filters)

@@ -43,11 +43,12 @@ class Raised:
 
 
 def innermost_frames() -> dict[int, FrameType]:
-    """Of every thread."""
+    """Of every thread but the calling one, unless that is held at an exception. (A frame
+    that holds this dictionary and is in it would never be freed, nor what it has seen.)"""
     frames = sys._current_frames()
+    del frames[threads.get_ident()]
     for ident, lines in list(_raised.items()):
-        if ident in frames:
-            *_, frames[ident] = lines
+        *_, frames[ident] = lines
     return frames
 
 
