@@ -21,7 +21,7 @@ def test_help_names_every_verb() -> None:
     assert len(texts) == 1
     (text,) = texts
     assert all(f"  {verb}" in text for verb in VERBS)
-    assert all(len(line) <= 88 for line in text.splitlines())
+    assert all(len(line) <= 80 for line in text.splitlines())
 
 
 @pytest.mark.parametrize("verb", VERBS)

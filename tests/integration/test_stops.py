@@ -49,6 +49,8 @@ def test_cast_gathers_and_groups(stops: Stops) -> None:
     (group,) = stops.cast("1:", "n")["groups"]
     assert group["ranks"] == "1-3"
     assert group["output"].endswith("-> z = y * 10\n")
+    result = stops.job.cli("cast", "1", "p", "x", "--json")  # options may come last
+    assert '"output": "1\\n"' in result.stdout
     text = stops.job.cli("cast", "all", "p n if 'n' in dir() else x").stdout
     assert text.splitlines() == ["0,2  0", "1,3  1"]
 

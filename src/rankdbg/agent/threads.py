@@ -101,6 +101,8 @@ def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
         outcome["thread"] = _thread.get_ident()
         try:
             outcome["value"] = work(*arguments)
+        except _Interrupted:
+            pass  # kept, it would keep its frames, and they all that they have seen
         except BaseException as error:
             outcome["error"] = error
         finally:

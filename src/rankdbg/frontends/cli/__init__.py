@@ -25,21 +25,21 @@ VERBS = {
     "ask": "evaluate an expression in ranks, without stopping them",
     "shell": "a prompt for all of this: list, cast, attach, ask, where, ...",
     "list": "which ranks stand in the debugger, where and why",
-    "cast": "one debugger command to many stopped ranks, and what came back, grouped",
+    "cast": "one debugger command to many ranks; what came back, grouped",
     "continue": "let stopped ranks go on",
+    "pause": "stop running ranks where they are",
+    "break": "stop, or log, at a line of a running job",
     "save": "keep everything that can be seen now, to look at later",
     "demo": "a small real job that hangs, and what rankdbg says about it",
     "completion": "shell completion for bash, zsh and fish",
-    "pause": "stop running ranks where they are",
-    "break": "stop, or log, at a line of a running job",
 }
 
 MODULES = {"continue": "continue_", "list": "list_", "break": "break_"}
 
 EPILOG = """\
 ranks are named the same way everywhere:
-  all   3   0-6,9   1:10:2   tp=0   pp=2,dp=(1,3),tp=2:8   role=policy*   host=node-3
-  state=stopped                        (also written ranks(...), as in ranks(tp=0))
+  all   3   0-6,9   1:10:2   tp=0   pp=2,dp=(1,3),tp=2:8   role=policy*
+  host=node-3   state=stopped    (also written ranks(...), as in ranks(tp=0))
 
 start with:  rankdbg demo
 """

@@ -22,7 +22,9 @@ WAIT = "."
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, ranks="required")
     parser.add_argument("--yes", action="store_true", help="yes, quit shall end the ranks")
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    parser.add_argument(
+        "command", nargs="+", metavar="COMMAND", help="in quotes if a word of it begins with -"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
