@@ -233,7 +233,8 @@ def test_two_clients(stops: Stops) -> None:
     """Both see the same; the second command waits for the first, or is told."""
     stops.start("steps")
     stops.wait(1)
-    words = ["cast", "--job", stops.job.name, "0", "import time; time.sleep(2); x = 'first'"]
+    words = ["cast", "--job", stops.job.name, "0", "import time; time.sleep(6); x = 'first'"]
+    words += ["--timeout", "30"]
     first = subprocess.Popen(
         [sys.executable, "-m", "rankdbg", *words],
         env=stops.job.environment,
