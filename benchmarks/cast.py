@@ -11,7 +11,7 @@ import argparse
 
 from _measuring import begin, medians, milliseconds, stopped_job, table
 
-from rankdbg.frontends.cli.cast_report import CastReport
+from rankdbg.frontends.reports.casts import CastReport
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

@@ -23,7 +23,7 @@ from _measuring import (
     waiting_job,
 )
 
-from rankdbg.frontends.cli.stack_report import StackReport
+from rankdbg.frontends.reports.stacks import StackReport
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

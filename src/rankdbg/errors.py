@@ -79,3 +79,8 @@ class VersionError(RankdbgError):
 
 class SnapshotError(RankdbgError):
     """A snapshot that cannot be written or opened."""
+
+
+def shortened(text: str, most: int = 72) -> str:
+    """What a user wrote, for a message that fits on the screen."""
+    return text if len(text) <= most else text[: most - 1] + "…"

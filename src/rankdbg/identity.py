@@ -75,7 +75,7 @@ def _job(environ: Mapping[str, str]) -> str:
 def parse_plain_mesh(text: str) -> dict[str, int]:
     """`pp=2,dp=2` as a mapping; {} if it is not well formed.
 
-    The command line has checked and explained it already (selection.parse_mesh);
+    The command line has checked and explained it already (mesh.parse);
     inside a rank there is nobody to explain it to.
     """
     mesh: dict[str, int] = {}

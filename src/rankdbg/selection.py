@@ -16,12 +16,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
-from itertools import pairwise, product
-from math import prod
+from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
-from rankdbg.errors import MeshError, SelectionError
+from rankdbg.errors import SelectionError, shortened
 from rankdbg.types import ProcessKey, Rank
 
 _T = TypeVar("_T")
@@ -43,13 +42,11 @@ _TOKEN = re.compile(r"""[(),=]|"[^"]*"|'[^']*'|["']|[^(),="']+""")
 _DASH = re.compile(r"([0-9]+)(?:\s*-\s*([0-9]+))?")
 _SLICE = re.compile(r"(?:([0-9]+)\s*)?:\s*(?:([0-9]+)\s*)?(?::\s*([0-9]+)?)?")
 _NEGATIVE = re.compile(r"(?:^|[-:])\s*(-\s*[0-9]+)")
-_MESH_PART = re.compile(r"\s*([^\W\d][\w.-]*)\s*=\s*(-?[0-9]+)\s*$")
 
 # Python refuses to read integers of some thousand digits; nobody has so many ranks.
 _MOST_DIGITS = 99
 _NO_END = 10**_MOST_DIGITS
 _LONGEST_GLOB = 1000  # fnmatch takes quadratic time for [[[[[
-_MOST_RANKS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -153,52 +150,6 @@ def format_ranks(ranks: Iterable[Rank], among: Sequence[Rank] = ()) -> str:
     return " and ".join(write(parts[name]) for name in sorted(parts))
 
 
-def parse_mesh(text: str) -> dict[str, int]:
-    """`pp=2,dp=2,tp=2` -> the size of each dimension, slowest first."""
-    mesh: dict[str, int] = {}
-    for part in re.finditer(r"(?:^|(?<=,))[^,]*", text):
-        match = _MESH_PART.match(text, *part.span())
-        if not match:
-            what = f"not a dimension and its size: {_short(part[0]) or 'nothing'}"
-            raise MeshError(what, text, *part.span(), hint="a mesh looks like pp=2,dp=2,tp=2")
-        name, size = match.groups()
-        if name in _KEYS:
-            raise MeshError(f"{name} cannot name a dimension", text, *match.span(1))
-        if name in mesh:
-            raise MeshError(f"{_short(name)} is named twice", text, *match.span(1))
-        if len(size) > _MOST_DIGITS or int(size) < 1:
-            raise MeshError(f"not a size for {_short(name)}", text, *match.span(2))
-        mesh[name] = int(size)
-    _check_size(mesh, text)
-    return mesh
-
-
-def coordinates(number: int, mesh: Mapping[str, int]) -> dict[str, int]:
-    """Where a rank stands in a row-major mesh (the last dimension counts fastest)."""
-    found: dict[str, int] = {}
-    for name in reversed(list(mesh)):
-        number, found[name] = divmod(number, mesh[name])
-    # What is left over lies outside; a negative number leaves -1.
-    return {name: found[name] for name in mesh} if number == 0 else {}
-
-
-def mesh_roster(mesh: Mapping[str, int]) -> list[Rank]:
-    """The ranks of a job that does not run, to try a selection on."""
-    _check_size(mesh, ",".join(f"{name}={size}" for name, size in mesh.items()))
-    points = product(*(range(size) for size in mesh.values()))
-    world = prod(mesh.values())
-    return [
-        Rank(
-            ProcessKey("", number, 0),
-            job="",
-            number=number,
-            world=world,
-            coordinates=dict(zip(mesh, point, strict=True)),
-        )
-        for number, point in enumerate(points)
-    ]
-
-
 # Reading
 
 
@@ -287,7 +238,7 @@ class _Parser:
     def unexpected(self, token: _Token, opening: _Token | None) -> SelectionError:
         if token.kind == "end" and opening:
             return self.fault("this parenthesis is not closed", *opening.span)
-        return self.fault(f"{_short(token.text)} does not belong here", *token.span, _COMMAS)
+        return self.fault(f"{shortened(token.text)} does not belong here", *token.span, _COMMAS)
 
     def item(self) -> Term | _Token:
         """key=values, or a word without a key: `terms` knows what stands beside it."""
@@ -296,14 +247,14 @@ class _Parser:
             return name
         key = name.text
         if name.kind == "quoted" or key[0].isdigit() or " " in key:
-            raise self.fault(f"{_short(key)} is not a name", *name.span, _COMMAS)
+            raise self.fault(f"{shortened(key)} is not a name", *name.span, _COMMAS)
         equals = self.take()
         if self.peek().kind == "(":
             values = self.several(lambda: self.value(key), self.take())
         elif self.peek().kind in _WORDS:
             values = [self.value(key)]
         else:
-            raise self.fault(f"{_short(key)}= has no value", name.start, equals.end)
+            raise self.fault(f"{shortened(key)}= has no value", name.start, equals.end)
         return Term(key, tuple(values), name.start, self.tokens[self.at - 1].end)
 
     def value(self, key: str) -> Value:
@@ -329,7 +280,7 @@ class _Parser:
             wanted = range(int(match[1] or 0), int(match[2] or _NO_END), int(match[3] or 1))
         if not wanted:
             hint = "ranges count upwards; a:b ends before b, a-b ends with b"
-            raise self.fault(f"the range {_short(token.text)} is empty", *token.span, hint)
+            raise self.fault(f"the range {shortened(token.text)} is empty", *token.span, hint)
         return Value(wanted, *token.span)
 
     def no_number(self, token: _Token) -> SelectionError:
@@ -338,7 +289,7 @@ class _Parser:
             return self.fault("a number cannot be negative", *token.span_of(negative, 1))
         hint = f"numbers look like 3, 0-6 or 1:10:2; only {', '.join(_TEXT_KEYS)} take text"
         hint = _COMMAS if " " in token.text else hint
-        return self.fault(f"{_short(token.text)} is not a number or a range", *token.span, hint)
+        return self.fault(f"{shortened(token.text)} is not a number or a range", *token.span, hint)
 
     def terms(self, items: Sequence[Term | _Token]) -> tuple[Term, ...]:
         words = [item for item in items if isinstance(item, _Token)]
@@ -354,13 +305,13 @@ class _Parser:
         seen: set[str] = set()
         for term in named:
             if term.key in seen:
-                what, hint = f"{_short(term.key)} is named twice", "for several values: tp=(1,3)"
+                what, hint = f"{shortened(term.key)} is named twice", "for several values: tp=(1,3)"
                 raise self.fault(what, term.start, term.start + len(term.key), hint)
             seen.add(term.key)
         return tuple(named)
 
     def no_key(self, word: _Token, key: str) -> SelectionError:
-        text, key = _short(word.text), _short(key)
+        text, key = shortened(word.text), shortened(key)
         hint = f"write {key}=(…,{text}) for one more {key}, or rank={text} for the rank {text}"
         return self.fault(f"{text} needs a name beside {key}=", *word.span, hint)
 
@@ -430,34 +381,28 @@ def _no_such_dimension(term: Term, text: str, ranks: Sequence[Rank]) -> Selectio
     for rank in ranks:
         for name, number in rank.coordinates.items():
             extents.setdefault(name, set()).add(number)
-    has = ", ".join(f"{name} ({_short(format_numbers(extents[name]))})" for name in extents)
+    has = ", ".join(f"{name} ({shortened(format_numbers(extents[name]))})" for name in extents)
     why = f"this job has: {has}" if has else "this job has no dimensions"
     names = {name.lower(): name for name in [*_KEYS, *extents]}
     near = get_close_matches(term.key.lower(), names, n=1, cutoff=0.5)
     hint = f"did you mean {names[near[0]]}?" if near else f"there are always {', '.join(_KEYS)}"
-    what, end = f"no dimension {_short(term.key)}", term.start + len(term.key)
+    what, end = f"no dimension {shortened(term.key)}", term.start + len(term.key)
     return SelectionError(what, text, term.start, end, why, hint=hint)
 
 
 def _no_such_value(term: Term, value: Value, text: str, existing: str) -> SelectionError:
-    what = f"no {_short(term.key)} {_short(text[value.start : value.end])}"
+    what = f"no {shortened(term.key)} {shortened(text[value.start : value.end])}"
     colon = ":" if term.key in _TEXT_KEYS else ""
-    why = f"this job has{colon} {_short(existing, 200)}"
+    why = f"this job has{colon} {shortened(existing, 200)}"
     if not existing:
         why = f"no process of this job has a {term.key}"
     return SelectionError(what, text, value.start, value.end, why)
 
 
 def _no_such_combination(term: Term, text: str, before: Sequence[Rank]) -> SelectionError:
-    what = f"nothing has {_short(text[term.start : term.end])} and all that is before it"
-    why = f"what is before it picks {_short(format_ranks(before))}"
+    what = f"nothing has {shortened(text[term.start : term.end])} and all that is before it"
+    why = f"what is before it picks {shortened(format_ranks(before))}"
     return SelectionError(what, text, term.start, term.end, why)
-
-
-def _check_size(mesh: Mapping[str, int], text: str) -> None:
-    if prod(mesh.values()) > _MOST_RANKS:
-        what = f"a mesh of more than {_MOST_RANKS:,} ranks"
-        raise MeshError(what, text, 0, len(text))
 
 
 # Writing
@@ -501,7 +446,3 @@ def _glob(name: str) -> str:
     glob = re.sub(r"[*?[]", r"[\g<0>]", name).replace('"', "?")
     plain = glob and glob == glob.strip() and not re.search("[(),=']", glob)
     return glob if plain else f'"{glob}"'
-
-
-def _short(text: str, most: int = 72) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rankdbg import selection, wire
+from rankdbg import mesh, wire
 from rankdbg.clusters import Channel, Cluster, find_cluster
 from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
 from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence, Stack
@@ -359,7 +359,7 @@ def _coordinates(labels: wire.Message, number: int | None, node_index: int) -> d
     if labels.get("coordinates"):
         return dict(labels["coordinates"])
     if labels.get("mesh") and number is not None:
-        return selection.coordinates(number, labels["mesh"])
+        return mesh.coordinates(number, labels["mesh"])
     if labels.get("local_rank") is not None:
         return {"hosts": labels.get("node_rank", node_index), "gpus": labels["local_rank"]}
     return {}

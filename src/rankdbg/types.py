@@ -9,6 +9,9 @@ from typing import Any, Literal, NamedTuple
 State = Literal["running", "stopped", "blocked", "zombie", "gone", "no agent"]
 Kind = Literal["rank", "launcher", "helper", "child"]
 
+# What every rank can be selected by; the dimensions of a mesh have other names.
+LABELS = ("rank", "pid", "role", "host", "state", "job")
+
 
 class Frame(NamedTuple):
     """One line of a stack. A tuple, because stacks are hashed by the million."""

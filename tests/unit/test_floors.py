@@ -14,7 +14,7 @@ SOURCE = Path(rankdbg.__file__).parent
 
 FLOORS = [
     {"types", "errors"},
-    {"wire", "selection", "grouping", "identity", "rendezvous", "user_code", "masking"},
+    {"wire", "mesh", "selection", "grouping", "identity", "rendezvous", "user_code", "masking"},
     {"agent", "node", "clusters", "verdicts"},
     {"session"},
     {"frontends"},

@@ -11,20 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rankdbg.errors import MeshError, SelectionError
-from rankdbg.selection import (
-    coordinates,
-    format_numbers,
-    format_ranks,
-    mesh_roster,
-    parse,
-    parse_mesh,
-    pick,
-)
+from rankdbg import mesh
+from rankdbg.errors import SelectionError
+from rankdbg.selection import format_numbers, format_ranks, parse, pick
 from rankdbg.types import ProcessKey, Rank
 
 MESH = {"pp": 4, "dp": 8, "tp": 4}
-ROSTER = mesh_roster(MESH)
+ROSTER = mesh.roster(MESH)
 
 
 def make_rank(pid: int, number: int | None = None, host: str = "node-1", **labels: Any) -> Rank:
@@ -53,7 +46,7 @@ def refusal(text: str, roster: Sequence[Rank] = ROSTER) -> SelectionError:
     return caught.value
 
 
-def marked(error: SelectionError | MeshError) -> str:
+def marked(error: SelectionError) -> str:
     """The part of the text that the carets stand under."""
     return error.text[error.start : error.end]
 
@@ -376,7 +369,7 @@ def test_long_and_right(text: str) -> None:
 
 def test_speed() -> None:
     """A hundred thousand ranks are picked and written in well under a second."""
-    roster = mesh_roster({"pp": 10, "dp": 1000, "tp": 10})
+    roster = mesh.roster({"pp": 10, "dp": 1000, "tp": 10})
     started = time.perf_counter()
     picked = pick(parse("pp=(0,2-9), tp=0:10:2, rank=:"), roster)
     written = format_ranks(picked, roster)
@@ -465,65 +458,6 @@ def test_format_odd_role(role: str) -> None:
     assert pick(parse(text), roster) == roster[:1]
 
 
-# Meshes
-
-
-def test_parse_mesh() -> None:
-    """A mesh keeps its dimensions in order; white space is free."""
-    assert list(parse_mesh("pp=2,dp=3,tp=4").items()) == [("pp", 2), ("dp", 3), ("tp", 4)]
-    assert parse_mesh(" pp = 2 , data_parallel=1 ") == {"pp": 2, "data_parallel": 1}
-
-
-@pytest.mark.parametrize(
-    ("text", "what", "place"),
-    [
-        ("", "not a dimension and its size: nothing", ""),
-        ("pp=2,", "not a dimension and its size: nothing", ""),
-        ("pp=2,,tp=2", "not a dimension and its size: nothing", ""),
-        ("pp=2,tp", "not a dimension and its size: tp", "tp"),
-        ("pp=2,3", "not a dimension and its size: 3", "3"),
-        ("pp=1.5", "not a dimension and its size: pp=1.5", "pp=1.5"),
-        ("pp=2 tp=2", "not a dimension and its size: pp=2 tp=2", "pp=2 tp=2"),
-        ("pp=0", "not a size for pp", "0"),
-        ("dp=1,pp=-2", "not a size for pp", "-2"),
-        (f"pp={'9' * 5000}", "not a size for pp", "9" * 5000),
-        ("pp=2,pp=3", "pp is named twice", "pp"),
-        ("pp=2,role=3", "role cannot name a dimension", "role"),
-        ("pp=100000,tp=1000", "a mesh of more than 1,000,000 ranks", "pp=100000,tp=1000"),
-    ],
-)
-def test_bad_mesh(text: str, what: str, place: str) -> None:
-    """A mesh that is not well formed is refused with a caret under the place."""
-    with pytest.raises(MeshError) as caught:
-        parse_mesh(text)
-    assert (caught.value.what, marked(caught.value)) == (what, place)
-
-
-@pytest.mark.parametrize("name", ["role", "host", "state", "rank", "pid", "job"])
-def test_reserved_names(name: str) -> None:
-    """No dimension can have a name that selections use otherwise."""
-    with pytest.raises(MeshError):
-        parse_mesh(f"{name}=2")
-
-
-def test_coordinates() -> None:
-    """The last dimension counts fastest; outside of the mesh there are none."""
-    mesh = {"pp": 2, "dp": 2, "tp": 2}
-    assert coordinates(0, mesh) == {"pp": 0, "dp": 0, "tp": 0}
-    assert coordinates(3, mesh) == {"pp": 0, "dp": 1, "tp": 1}
-    assert coordinates(6, mesh) == {"pp": 1, "dp": 1, "tp": 0}
-    assert coordinates(8, mesh) == coordinates(-1, mesh) == coordinates(0, {}) == {}
-
-
-def test_mesh_roster() -> None:
-    """A made-up roster has every rank of the mesh, at its coordinates."""
-    assert [rank.number for rank in ROSTER] == list(range(128))
-    assert all(rank.coordinates == coordinates(rank.pid, MESH) for rank in ROSTER)
-    assert ROSTER[5].process == ProcessKey("", 5, 0)
-    with pytest.raises(MeshError):
-        mesh_roster({"x": 10_000, "y": 10_000})
-
-
 # Properties
 
 
@@ -584,9 +518,9 @@ meshes = st.lists(st.integers(1, 4), min_size=3, max_size=3).map(
 
 @given(meshes, st.dictionaries(st.sampled_from(["pp", "dp", "tp", "rank"]), values, min_size=1))
 @settings(max_examples=500, deadline=None)
-def test_pick_by_hand(mesh: dict[str, int], terms: dict[str, list[tuple[str, range]]]) -> None:
+def test_pick_by_hand(sizes: dict[str, int], terms: dict[str, list[tuple[str, range]]]) -> None:
     """Picking agrees with asking every rank about every term, and refuses what finds none."""
-    roster = mesh_roster(mesh)
+    roster = mesh.roster(sizes)
     text = ", ".join(f"{key}=({','.join(t for t, _ in atoms)})" for key, atoms in terms.items())
     labels = [{**rank.coordinates, "rank": rank.number or 0} for rank in roster]
     expected = [
@@ -619,13 +553,3 @@ def test_any_text(text: str) -> None:
             assert 0 <= error.start <= error.end <= len(text)
             assert len(error.text) == len(text)
             assert error.start < error.end or error.start == len(text)
-
-
-@given(st.text(max_size=30) | st.lists(pieces, max_size=10).map("".join))
-@settings(deadline=None)
-def test_any_mesh(text: str) -> None:
-    """Any text is a mesh, or an error that lies within the text."""
-    try:
-        assert parse_mesh(text)
-    except MeshError as error:
-        assert 0 <= error.start <= error.end <= len(text)

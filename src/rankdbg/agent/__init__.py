@@ -104,18 +104,18 @@ def scope(name: str = "") -> Any:
 
 
 def _is_selected(ranks: str) -> bool:
-    from rankdbg import selection
+    from rankdbg import mesh, selection
     from rankdbg.agent import card
     from rankdbg.types import ProcessKey, Rank
 
     me = card.make()
     labels = me["labels"]
-    number, mesh = labels.get("rank"), labels.get("mesh") or {}
+    number, sizes = labels.get("rank"), labels.get("mesh") or {}
     rank = Rank(
         ProcessKey(me["host"], me["pid"], me["start"]),
         labels["job"],
         number,
-        coordinates=selection.coordinates(number, mesh) if number is not None else {},
+        coordinates=mesh.coordinates(number, sizes) if number is not None else {},
         role=str(labels.get("role") or ""),
     )
     return selection.matches(selection.parse(ranks), rank)

@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.cli.answers import AnswerReport
-    from rankdbg.frontends.cli.ranks import choose
+    from rankdbg.frontends.reports.answers import AnswerReport
+    from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.session import Session
 

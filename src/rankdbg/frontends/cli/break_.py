@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.cli.break_report import BreakList, BreakReport, ClearReport
-    from rankdbg.frontends.cli.ranks import choose
+    from rankdbg.frontends.reports.breaks import BreakList, BreakReport, ClearReport
+    from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.session import Session
 

@@ -28,8 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.cli.cast_report import CastReport
-    from rankdbg.frontends.cli.ranks import choose
+    from rankdbg.frontends.reports.casts import CastReport
+    from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.session import Session
 

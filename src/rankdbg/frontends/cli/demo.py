@@ -92,7 +92,7 @@ def _with_package() -> str:
 
 def _wait_until_it_hangs(job: str) -> None:
     """Until every rank is there and none of them moves."""
-    from rankdbg.frontends.cli.stack_report import StackReport
+    from rankdbg.frontends.reports.stacks import StackReport
     from rankdbg.session import Session
 
     deadline = time.monotonic() + SECONDS_TO_HANG
@@ -117,8 +117,8 @@ def _show(terminal: Terminal, *words: str) -> None:
 
 def _conclude(terminal: Terminal, job: str) -> None:
     """Who holds the others up: in a ring everybody waits for the one who is elsewhere."""
-    from rankdbg.frontends.cli.ranks import Paths, label
-    from rankdbg.frontends.cli.stack_report import StackReport, place
+    from rankdbg.frontends.reports.ranks import Paths, label
+    from rankdbg.frontends.reports.stacks import StackReport, place
     from rankdbg.session import Session
 
     with Session() as session:

@@ -16,8 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.cli.ranks import choose
-    from rankdbg.frontends.cli.stop_report import StopReport
+    from rankdbg.frontends.reports.ranks import choose
+    from rankdbg.frontends.reports.stops import StopReport
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.session import Session
 

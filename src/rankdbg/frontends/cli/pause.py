@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.cli.pause_report import PauseReport
-    from rankdbg.frontends.cli.ranks import choose
+    from rankdbg.frontends.reports.pauses import PauseReport
+    from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.session import Session
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from rankdbg import grouping, selection
 from rankdbg.frontends.cli import add_common, print_json
-from rankdbg.frontends.cli.ranks import Paths, frame_json, label, marked
+from rankdbg.frontends.reports.ranks import Paths, frame_json, label, marked
 from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
 from rankdbg.session import Roster, Session, check_job
 from rankdbg.types import Rank

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import rankdbg
-from rankdbg import identity, selection
+from rankdbg import identity
 from rankdbg.errors import BadInput
+from rankdbg.mesh import parse as parse_mesh
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +107,7 @@ def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]
     if mesh is None:
         mesh = environment.get("RANKDBG_MESH") or None
     if mesh is not None:
-        sizes = selection.parse_mesh(mesh)
+        sizes = parse_mesh(mesh)
         environment["RANKDBG_MESH"] = ",".join(f"{name}={size}" for name, size in sizes.items())
     if role is not None:
         environment["RANKDBG_ROLE"] = _checked("role", role)

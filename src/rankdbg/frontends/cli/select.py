@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rankdbg import selection
+from rankdbg import mesh, selection
 from rankdbg.frontends.cli import add_common, print_json
 
 
@@ -22,10 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.mesh is not None:
-        everybody = selection.mesh_roster(selection.parse_mesh(options.mesh))
+        everybody = mesh.roster(mesh.parse(options.mesh))
         chosen = selection.pick(selection.parse(options.ranks), everybody)
     else:
-        from rankdbg.frontends.cli.ranks import choose
+        from rankdbg.frontends.reports.ranks import choose
         from rankdbg.session import Session
 
         with Session(options.target, options.timeout) as session:

@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.cli.ranks import choose
-    from rankdbg.frontends.cli.stack_report import StackReport
+    from rankdbg.frontends.reports.ranks import choose
+    from rankdbg.frontends.reports.stacks import StackReport
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.session import Session
 

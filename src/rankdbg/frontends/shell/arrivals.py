@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from rankdbg.frontends.cli.cast_report import CastReport
+from rankdbg.frontends.reports.casts import CastReport
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.session import Session
 from rankdbg.types import Answer, ProcessKey, Rank, Silence

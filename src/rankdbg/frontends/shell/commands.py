@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from rankdbg import selection
 from rankdbg.errors import BadInput, RankdbgError
 from rankdbg.frontends.cli import break_
-from rankdbg.frontends.cli.answers import AnswerReport
 from rankdbg.frontends.cli.ask import check_expression
-from rankdbg.frontends.cli.break_report import BreakList, BreakReport, ClearReport
 from rankdbg.frontends.cli.cast import check_command
-from rankdbg.frontends.cli.cast_report import CastReport
-from rankdbg.frontends.cli.pause_report import PauseReport
-from rankdbg.frontends.cli.stack_report import StackReport
-from rankdbg.frontends.cli.stop_report import StopReport
+from rankdbg.frontends.reports.answers import AnswerReport
+from rankdbg.frontends.reports.breaks import BreakList, BreakReport, ClearReport
+from rankdbg.frontends.reports.casts import CastReport
+from rankdbg.frontends.reports.pauses import PauseReport
+from rankdbg.frontends.reports.stacks import StackReport
+from rankdbg.frontends.reports.stops import StopReport
 from rankdbg.frontends.shell.arrivals import Arrivals
 from rankdbg.frontends.shell.attach import Attached
 from rankdbg.frontends.shell.typing import Lines

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from rankdbg import grouping
-from rankdbg.frontends.cli.ranks import (
+from rankdbg.frontends.reports.ranks import (
     Paths,
     frame_json,
     label,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rankdbg import grouping
-from rankdbg.frontends.cli.ranks import label, print_silent, silent_json
+from rankdbg.frontends.reports.ranks import label, print_silent, silent_json
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.selection import format_ranks
 from rankdbg.types import Answer, Rank, Silence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from rankdbg.frontends.cli.break_ import Place
 
 
-class _Report:
+class _Report(ABC):
     def __init__(self, answers: Sequence[Answer | Silence], everybody: Sequence[Rank]) -> None:
         self.everybody = everybody
         self.silent = [silence for silence in answers if isinstance(silence, Silence)]
@@ -40,8 +41,9 @@ class _Report:
             terminal.print(f"{terminal.bold(label(members, self.everybody))}  {text}")
         print_silent(terminal, self.silent, self.everybody)
 
+    @abstractmethod
     def lines(self, value: dict[str, Any]) -> list[str]:
-        raise NotImplementedError
+        """What one rank says, as sentences."""
 
 
 class BreakReport(_Report):

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from rankdbg import grouping
-from rankdbg.frontends.cli.ranks import label, marked, print_silent, silent_json
+from rankdbg.frontends.reports.ranks import label, marked, print_silent, silent_json
 from rankdbg.frontends.terminal import Terminal, cut
 from rankdbg.selection import format_ranks
 from rankdbg.types import Answer, Rank, Silence

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rankdbg import grouping
-from rankdbg.frontends.cli.ranks import Paths, frame_json, label, print_silent, silent_json
+from rankdbg.frontends.reports.ranks import Paths, frame_json, label, print_silent, silent_json
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.selection import format_ranks
 from rankdbg.types import Answer, Frame, Rank, Silence
