@@ -1,30 +1,21 @@
-"""What the benchmarks share: medians of runs that take turns, a job of real ranks, a table."""
+"""What the benchmarks share: runs that take turns, their medians, a table."""
 
 from __future__ import annotations
 
 import compileall
-import contextlib
 import os
 import resource
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import rankdbg
-from rankdbg.types import Rank
-
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
-
-from jobs import PROGRAMS, Job  # noqa: E402 - the tests' folder is no package
 
 Clock = Callable[[], float]
 BIN = Path(sys.executable).parent
-PATIENCE = 180.0  # 500 ranks on two cores that others load too
 
 
 def begin(title: str, budget: str = "") -> None:
@@ -52,11 +43,18 @@ def seconds(work: Callable[[], object], clock: Clock = time.perf_counter) -> flo
 def medians(
     rounds: int, *works: Callable[[], object], clock: Clock = time.perf_counter
 ) -> list[float]:
-    """The median seconds of each. They take turns, so that a load from elsewhere hits all."""
+    """The median seconds of each."""
+    return [statistics.median(taken) for taken in take_turns(rounds, *works, clock=clock)]
+
+
+def take_turns(
+    rounds: int, *works: Callable[[], object], clock: Clock = time.perf_counter
+) -> list[tuple[float, ...]]:
+    """The seconds of each in every round. They take turns: a load from elsewhere hits all."""
     for work in works:
         work()  # what is read for the first time comes from the disk
     taken = [[seconds(work, clock) for work in works] for _ in range(rounds)]
-    return [statistics.median(column) for column in zip(*taken, strict=True)]
+    return list(zip(*taken, strict=True))
 
 
 def command(*words: object, **variables: str) -> Callable[[], object]:
@@ -79,42 +77,3 @@ def table(rows: Sequence[Sequence[str]]) -> None:
     for first, *others in rows:
         cells = [f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True)]
         print("  ".join([f"{first:{widths[0]}}", *cells]).rstrip(), flush=True)
-
-
-def waiting_job(world: int) -> contextlib.AbstractContextManager[tuple[Job, list[Rank]]]:
-    """A job in which all ranks wait, every 64th somewhere else. Ended by pid."""
-    behaviours = ["waits"] * (min(world, 64) - 1) + ["waits_elsewhere"]
-    return _job(world, "behave.py", *behaviours)
-
-
-def stopped_job(world: int) -> contextlib.AbstractContextManager[tuple[Job, list[Rank]]]:
-    """A job in which all ranks stand at a breakpoint. Ended by pid."""
-    return _job(world, "stops.py", "steps")
-
-
-@contextlib.contextmanager
-def _job(world: int, *words: str) -> Iterator[tuple[Job, list[Rank]]]:
-    program = [PROGRAMS / "launch.py", world, PROGRAMS / words[0], *words[1:]]
-    with tempfile.TemporaryDirectory(prefix="rankdbg-bench-") as scratch:
-        job = Job(f"bench-{os.getpid()}", Path(scratch))
-        try:
-            launched = job.start(sys.executable, *program)
-            yield job, _arrived(job, launched, world)
-        finally:
-            job.end()
-
-
-def _is_there(rank: Rank) -> bool:
-    return rank.where is not None and rank.where.function in ("waits", "waits_elsewhere", "steps")
-
-
-def _arrived(job: Job, launched: subprocess.Popen[str], world: int) -> list[Rank]:
-    deadline = time.monotonic() + PATIENCE
-    with job.session() as session:
-        while time.monotonic() < deadline and launched.poll() is None:
-            ranks = session.roster(where=False).jobs().get(job.name, [])
-            at = [rank for rank in ranks if _is_there(rank)]
-            if len(at) == world:
-                return ranks
-            time.sleep(0.2)  # they need the processors more than we do
-    sys.exit(f"{world} ranks did not start in {PATIENCE:.0f} s")

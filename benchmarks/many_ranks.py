@@ -7,10 +7,10 @@ what its variables hold, without stopping to ask.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 
-from _measuring import BIN, begin, command, medians, milliseconds, seconds, table, waiting_job
+from _measuring import BIN, command, medians, milliseconds, seconds, table
+from _worlds import measure_worlds, waiting_job
 
 from rankdbg.session import Session
 from rankdbg.types import Answer, Rank
@@ -51,15 +51,5 @@ def measure(world: int, rounds: int) -> None:
     table([[f"{world} ranks", "median", "a rank", "to py-spy"], *rows])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("worlds", metavar="RANKS", nargs="*", type=int, default=[64, 500])
-    parser.add_argument("--rounds", type=int, default=7)
-    options = parser.parse_args()
-    begin(f"many ranks on one machine, median of {options.rounds}")
-    for world in options.worlds:
-        measure(world, options.rounds)
-
-
 if __name__ == "__main__":
-    main()
+    measure_worlds(measure, __doc__, "many ranks on one machine", [64, 500], rounds=7)

@@ -20,8 +20,8 @@ from _measuring import (
     processor_time,
     seconds,
     table,
-    waiting_job,
 )
+from _worlds import waiting_job
 
 from rankdbg.frontends.reports.stacks import StackReport
 from rankdbg.session import Session

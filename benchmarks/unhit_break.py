@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from _measuring import PROGRAMS, Job, begin, table
+from _measuring import begin, table
+from _worlds import PROGRAMS, Job
 
 from rankdbg.session import Session
 from rankdbg.types import Answer, Rank

@@ -119,7 +119,7 @@ class Programs:
         before = os.environ.get("RANKDBG_DIR")
         os.environ["RANKDBG_DIR"] = str(self.directory)
         try:
-            answer = Service().answer({"ask": "roster", "where": False})["answer"]
+            answer = Service({}).answer({"ask": "roster", "where": False})["answer"]
         finally:
             os.environ.pop("RANKDBG_DIR")
             if before is not None:

@@ -17,6 +17,11 @@ class RankdbgError(Exception):
         self.why = why
         self.hint = hint
 
+    def in_one_line(self) -> str:
+        """For a place in brackets."""
+        hint = [f"hint: {self.hint}"] if self.hint else []
+        return "; ".join([self.what, *self.why, *hint])
+
     def __str__(self) -> str:
         lines = [self.what, *(f"  {line}" for line in self.why)]
         if self.hint:
@@ -79,6 +84,14 @@ class VersionError(RankdbgError):
 
 class SnapshotError(RankdbgError):
     """A snapshot that cannot be written or opened."""
+
+
+class NoLogs(RankdbgError):
+    """No log to read where the user said."""
+
+
+class RuleError(BadInput):
+    """A rule file that cannot be read, or a rule in it that cannot be used."""
 
 
 def shortened(text: str, most: int = 72) -> str:

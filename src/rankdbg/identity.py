@@ -157,6 +157,8 @@ _HELPERS = (
     "/ray/_private/log_monitor",
     "/ray/_private/runtime_env/",
 )
+# Ray's own processes, and rankdbg's in Ray.
+_RAY_HELPERS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "RankdbgNode")
 # The processes of an inference engine that only hand requests and answers on.
 _ENGINE_HELPERS = ("detokenizer", "tokenizer", "router", "http", "APIServer", "DPCoordinator")
 
@@ -197,6 +199,11 @@ def script_name(command: Sequence[str]) -> str:
     return base.removesuffix(".py") or "python"
 
 
+def made_up_job(command: Sequence[str], parent: int) -> str:
+    """For processes to which nobody has given one: those of one launcher have it in common."""
+    return f"{script_name(command)}-{parent:x}"
+
+
 def known_kind(command: Sequence[str]) -> str:
     """`launcher` or `helper` for programs that are known not to be ranks, else ``."""
     _, form, name = invocation(command)
@@ -211,7 +218,7 @@ def known_kind(command: Sequence[str]) -> str:
 
 def is_engine_helper(labels: Labels) -> bool:
     """Whether a title says that this part of an engine only hands requests on, or idles."""
-    helpers = ("IDLE",) if labels.get("engine") == "ray" else _ENGINE_HELPERS
+    helpers = _RAY_HELPERS if labels.get("engine") == "ray" else _ENGINE_HELPERS
     return str(labels.get("part")).startswith(helpers)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg import mesh, wire
-from rankdbg.clusters import Channel, Cluster, find_cluster
+from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting, find_cluster
 from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
+from rankdbg.path_maps import PathMaps
 from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence, Stack
 
 # What a node needs beyond the time that it was given: to write and carry the answer.
 GRACE_SECONDS = 1.0
+# Between two attempts to reach a node again.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
 @dataclass
@@ -53,11 +57,22 @@ class Sampled:
 class Session:
     """Close it, or use it in a with statement: it holds a process on every node."""
 
-    def __init__(self, target: str = "local", timeout: float = 5.0) -> None:
+    def __init__(
+        self,
+        target: str | Sequence[str] = "local",
+        timeout: float = 5.0,
+        options: Options = NO_OPTIONS,
+    ) -> None:
         if not 0 < timeout < float("inf"):
             raise BadInput(f"--timeout must be a number of seconds above 0, not {timeout:g}")
-        self.cluster: Cluster = find_cluster(target)
+        targets = [target] if isinstance(target, str) else target
+        self.cluster: Cluster = find_cluster(targets, options)
         self.timeout = timeout
+        self.progress: Callable[[int, int], None] = lambda done, nodes: None
+        self.maps = PathMaps()
+        self.silent_nodes: dict[str, str] = {}  # why these are not in the last roster
+        self.reopens = False  # a channel that has broken: a shell stays for longer
+        self._retry_at: dict[str, tuple[float, float]] = {}  # node -> not before, next pause
         self._channels: dict[str, Channel | RankdbgError] = {}
         self._asked: dict[str, list[tuple[wire.Message, Any]]] = {}
         self._jobs: set[str] = set()  # those that were looked at; none: all
@@ -69,9 +84,12 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        for channel in self._channels.values():
-            if not isinstance(channel, RankdbgError):
-                channel.close()
+        channels = [c for c in self._channels.values() if not isinstance(c, RankdbgError)]
+        for channel in channels:
+            channel.hang_up()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for channel in channels:
+            channel.close(deadline)
 
     # --- who is there -----------------------------------------------------------------
 
@@ -80,10 +98,12 @@ class Session:
         message: wire.Message = {"ask": "roster", "where": where}
         roster = Roster([])
         errors: list[RankdbgError] = []
+        # One machine may be reached by two names, and each of its processes is one rank.
+        seen: dict[tuple[str, int, int], str] = {}
         nodes = self.cluster.nodes()
         for index, (node, answer) in enumerate(self._ask_nodes(dict.fromkeys(nodes, message))):
             if isinstance(answer, RankdbgError):
-                roster.silent_nodes[node] = str(answer)
+                roster.silent_nodes[node] = answer.in_one_line()
                 errors.append(answer)
                 continue
             with _understanding(node, "roster"):
@@ -91,11 +111,25 @@ class Session:
                 roster.other_users += answer["other_users"]
                 for entry in answer["processes"]:
                     rank = _rank(entry, node, index)
-                    roster.processes.append(rank)
-                    roster.ages[rank.process] = entry["age"]
+                    twin = answer.get("machine") or node, rank.pid, rank.process.start
+                    if seen.setdefault(twin, node) == node:
+                        roster.processes.append(rank)
+                        roster.ages[rank.process] = entry["age"]
         if roster.silent_nodes and not roster.processes:
             raise errors[0]
+        self.silent_nodes = roster.silent_nodes
         return roster
+
+    def check(self) -> dict[str, dict[str, Any] | RankdbgError]:
+        """What works on each node, or why it cannot be reached."""
+        found: dict[str, dict[str, Any] | RankdbgError] = {}
+        for node, answer in self._ask_nodes({n: {"ask": "check"} for n in self.cluster.nodes()}):
+            if isinstance(answer, RankdbgError):
+                found[node] = answer
+                continue
+            with _understanding(node, "check"):
+                found[node] = answer["findings"]
+        return found
 
     def job(self, name: str | None = None, where: bool = False) -> list[Rank]:
         """The ranks of the one job that is meant."""
@@ -121,8 +155,8 @@ class Session:
         results: dict[ProcessKey, Answer | Silence] = {}
         by_key = {rank.process: rank for rank in ranks}
         for node, answer in self._ask_ranks(question, ranks, extra):
-            on_node = [rank for rank in ranks if rank.host == node]
             if isinstance(answer, RankdbgError):
+                on_node = [rank for rank in ranks if rank.host == node]
                 results.update({rank.process: Silence(rank, answer.what) for rank in on_node})
                 continue
             with _understanding(node, question.kind):
@@ -196,15 +230,42 @@ class Session:
         arguments = {"expression": expression, "frame": frame, "thread": thread}
         return self.ask(Question("evaluate", arguments), ranks)
 
+    def collectives(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
+        """What the flight recorders in each rank hold, as dumps."""
+        return self.ask(Question("collectives"), ranks)
+
     def stops(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
         """The stops of each rank, as a list of what it says about each."""
         return self.ask(Question("stops"), ranks)
 
     def command(
-        self, ranks: Sequence[Rank], line: str | None, seconds: float | None = None
+        self,
+        ranks: Sequence[Rank],
+        line: str | None,
+        seconds: float | None = None,
+        without: Iterable[str] | None = None,
     ) -> list[Answer | Silence]:
-        """One line for the debugger of each rank that is stopped; None waits for the last."""
-        return self.ask(Question("command", {"line": line}), ranks, seconds)
+        """One line for the debugger of each rank that is stopped; None waits for the last.
+
+        A rank that would have to show text of a file it lacks holds the line back, unless
+        the caller is `without` that file too (None: without any).
+        """
+        arguments: dict[str, Any] = {"line": line}
+        if without is not None:
+            arguments["without"] = sorted(without)
+        return self.ask(Question("command", arguments), ranks, seconds)
+
+    def source_digests(self, ranks: Sequence[Rank], file: str) -> list[Answer | Silence]:
+        """Of a file of code as it is on the disk of each."""
+        return self.ask(Question("source", {"do": "digest", "file": file}), ranks)
+
+    def read_source(self, ranks: Sequence[Rank], file: str) -> list[Answer | Silence]:
+        """The text of a file of code, from those who have it: on disk, or in a notebook."""
+        return self.ask(Question("source", {"do": "read", "file": file}), ranks)
+
+    def give_source(self, ranks: Sequence[Rank], file: str, text: str) -> list[Answer | Silence]:
+        """A copy, to be shown at stops where there is none."""
+        return self.ask(Question("source", {"do": "give", "file": file, "text": text}), ranks)
 
     def pause(self, ranks: Sequence[Rank], cancel: bool = False) -> list[Answer | Silence]:
         """Stop the main thread of each where it is; or, before it has stopped, no longer."""
@@ -227,12 +288,22 @@ class Session:
     def breaks(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
         return self.ask(Question("break", {"do": "list"}), ranks)
 
+    def hold_timeouts(self, ranks: Sequence[Rank], job: str) -> list[Answer | Silence]:
+        """Until released or closed, the process groups of this job wait long, also in ranks
+        that start later. Answers name the operations that keep the limits that they had."""
+        return self.ask(Question("hold", {"job": job}), ranks)
+
+    def release_timeouts(self, ranks: Sequence[Rank]) -> None:
+        """Every group has its own timeout again."""
+        self.ask(Question("hold", {"end": True}), ranks)
+
     # --- saving -----------------------------------------------------------------------
 
     def collect_all(self, ranks: Sequence[Rank]) -> None:
         """Ask everything that a snapshot should be able to answer."""
         self.stacks(ranks, threads="all", samples=3, with_locals=True)
         self.ask(Question("environment"), ranks)
+        self.collectives(ranks)
 
     def save(self, directory: str | Path) -> None:
         """Everything that was asked and answered in this session, to be opened again."""
@@ -269,23 +340,31 @@ class Session:
     ) -> Iterable[tuple[str, Any]]:
         """Each node its message, all at once; an error in place of an answer."""
         seconds = self.timeout + extra
+        patience = seconds + GRACE_SECONDS
 
-        def ask(node: str) -> Any:
+        begun: dict[str, Waiting | RankdbgError] = {}
+        for node, message in messages.items():
             try:
-                channel = self._channel(node)
-                message = {**messages[node], "timeout": seconds}
-                return channel.ask(message, seconds + GRACE_SECONDS)
+                begun[node] = self._channel(node).begin({**message, "timeout": seconds})
             except RankdbgError as error:
-                return error
-
-        answers = _in_parallel(ask, list(messages))
-        for node, answer in zip(messages, answers, strict=True):
+                begun[node] = error
+        for done, (node, waiting) in enumerate(begun.items()):
+            self.progress(done, len(begun))
+            try:
+                answer = waiting if isinstance(waiting, RankdbgError) else waiting.answer(patience)
+            except RankdbgError as error:
+                answer = error
             if not isinstance(answer, RankdbgError):
                 self._asked.setdefault(node, []).append((messages[node], answer))
             yield node, answer
+        self.progress(len(begun), len(begun))
 
     def _channel(self, node: str) -> Channel:
-        if node not in self._channels:
+        known = self._channels.get(node)
+        broken = isinstance(known, RankdbgError) or (known is not None and not known.usable)
+        if known is None or (broken and self.reopens and self._may_retry(node)):
+            if known is not None and not isinstance(known, RankdbgError):
+                known.close(time.monotonic())  # its launcher may be stuck, and still there
             try:
                 self._channels[node] = self.cluster.open(node)
             except RankdbgError as error:
@@ -295,14 +374,16 @@ class Session:
             raise channel
         return channel
 
-
-def _in_parallel(work: Callable[[str], Any], items: list[str]) -> list[Any]:
-    if len(items) < 2:
-        return [work(item) for item in items]
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(min(64, len(items))) as pool:
-        return list(pool.map(work, items))
+    def _may_retry(self, node: str) -> bool:
+        """With growing pauses: a node that is down is not helped by being called all the time."""
+        now = time.monotonic()
+        not_before, pause = self._retry_at.get(node, (now, SHORTEST_PAUSE))
+        if now < not_before:
+            return False
+        if now > not_before + LONGEST_PAUSE:
+            pause = SHORTEST_PAUSE  # it has been well for a while
+        self._retry_at[node] = now + pause, min(2 * pause, LONGEST_PAUSE)
+        return True
 
 
 def check_job(roster: Roster, jobs: dict[str, list[Rank]], name: str | None) -> None:
@@ -346,6 +427,7 @@ def _rank(entry: wire.Message, node: str, node_index: int) -> Rank:
         local_rank=labels.get("local_rank"),
         coordinates=_coordinates(labels, number, node_index) if number is not None else {},
         role=str(labels.get("role") or ""),
+        names={str(kind): str(name) for kind, name in (labels.get("names") or {}).items()},
         state=entry["state"],
         detail=entry["detail"],
         where=Frame(*where) if where else None,

@@ -41,6 +41,7 @@ class Rank:
     local_rank: int | None = None
     coordinates: Mapping[str, int] = field(default_factory=dict)
     role: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)  # its launcher's: actor, worker
     state: State = "running"
     detail: str = ""  # why it is in that state: "state D in rpc_wait_bit_killable"
     where: Frame | None = None

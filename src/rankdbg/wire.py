@@ -24,7 +24,7 @@ from rankdbg.errors import VersionError, WireError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     Message = dict[str, Any]
@@ -34,6 +34,7 @@ PROTOCOL = (1, 0)
 # Larger than any honest answer (the stacks of 1,000 threads are 4 MB), and small
 # enough that a peer that never ends its line cannot fill the memory.
 LIMIT = 64 * 2**20
+WORTH_PACKING = 16 * 2**10
 
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -54,6 +55,33 @@ _scan = make_scanner(_ScannerSettings)  # type: ignore[arg-type]
 
 def encode(message: Message) -> bytes:
     return "".join(_encode(message, 0)).encode("ascii") + b"\n"
+
+
+def encode_packed(message: Message) -> bytes:
+    """The same, and if it is long, compressed: {"packed": "<base64 of zlib>"}."""
+    data = encode(message)
+    if len(data) < WORTH_PACKING:
+        return data
+    from binascii import b2a_base64
+    from zlib import compress
+
+    packed = b2a_base64(compress(data, 3), newline=False).decode("ascii")
+    return encode({"packed": packed})
+
+
+def unpacked(message: Message) -> Message:
+    if "packed" not in message:
+        return message
+    from binascii import a2b_base64
+    from zlib import decompressobj
+
+    try:
+        data = decompressobj().decompress(a2b_base64(message["packed"]), LIMIT + 1)
+    except Exception:
+        raise WireError("a packed message that cannot be unpacked") from None
+    if len(data) > LIMIT:
+        raise WireError(f"a message of over {LIMIT} bytes")
+    return decode(data)
 
 
 def decode(line: bytes) -> Message:
@@ -103,11 +131,32 @@ class Lines:
         return self._size
 
 
-def hello() -> Message:
-    return {"hello": "rankdbg", "protocol": list(PROTOCOL), "version": __version__}
+def in_short_lines(line: bytes, most: int) -> bytes:
+    """For a carrier that cuts long lines: one that ends with a backslash, as a message never
+    does, goes on in the next."""
+    if len(line) <= most:
+        return line
+    return b"\\\n".join(line[start : start + most] for start in range(0, len(line), most))
 
 
-def check_hello(message: Message, peer: str) -> None:
+class Continued:
+    """Such short lines -> whole ones."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+
+    def feed(self, line: bytes) -> Iterator[bytes]:
+        whole = not line.endswith(b"\\")
+        return self._lines.feed(line + b"\n" if whole else line[:-1])
+
+
+def hello(scope: Mapping[str, Any] | None = None) -> Message:
+    """A session's hello to a node says which processes of that machine are meant."""
+    said: Message = {"hello": "rankdbg", "protocol": list(PROTOCOL), "version": __version__}
+    return {**said, "scope": dict(scope)} if scope else said
+
+
+def check_hello(message: Message, peer: str) -> Message:
     """Neighbouring minor versions understand each other, others are refused."""
     if message.get("hello") != "rankdbg":
         raise WireError(f"{peer} does not speak rankdbg's protocol")
@@ -116,7 +165,7 @@ def check_hello(message: Message, peer: str) -> None:
         raise WireError(f"{peer} names no protocol version")
     major, minor = protocol
     if major == PROTOCOL[0] and abs(minor - PROTOCOL[1]) <= 1:
-        return
+        return message
     theirs, ours = str(message.get("version")), __version__
     older = peer if (major, minor) < PROTOCOL else "this side"
     raise VersionError(

@@ -151,8 +151,7 @@ def test_locals_with_slow_repr(programs: Programs, ask: Ask, program: Any) -> No
     ]
 
 
-# Not "late": what an interrupted expression has looked at is now and then kept for longer.
-@pytest.mark.parametrize("question", ["evaluate", "locals", "error"])
+@pytest.mark.parametrize("question", ["evaluate", "locals", "error", "late"])
 def test_variables_are_let_go(programs: Programs, question: str) -> None:
     """What the agent has looked at is freed as soon as the program lets it go, also while
     the function goes on."""

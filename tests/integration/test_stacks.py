@@ -57,10 +57,12 @@ def test_what_moves_and_what_stands_still(job: Job) -> None:
     """A rank in a loop is moving, and ranks that move in the same function are one group."""
     job.start_ranks("loops", "waits", "loops")
     job.wait_for(lambda ranks: len(ranks) == 3 and all(r.where for r in ranks))
-    groups = job.json("stacks", "--samples", 5)["groups"]
-    assert {rank for g in groups if g["moving"] for rank in g["ranks"].split(",")} == {"0", "2"}
-    assert all("loops" in [f["function"] for f in g["frames"]] for g in groups if g["moving"])
-    assert [g["ranks"] for g in groups if not g["moving"]] == ["1"]
+    # The loop is in one of two functions for half of its time each: that one rank is seen in
+    # the same of them in all samples, and is said to move in that, happens once in 30,000.
+    groups = job.json("stacks", "--samples", 16)["groups"]
+    found = {g["ranks"]: (g["moving"], g["frames"][0]["function"]) for g in groups}
+    assert {ranks: moving for ranks, (moving, _) in found.items()} == {"0,2": True, "1": False}
+    assert found["0,2"] == (True, "loops")
 
 
 def test_from_outside_sees_the_same(job: Job) -> None:

@@ -196,6 +196,18 @@ def test_a_stop_goes_on_by_itself(failing: Failing, behaviour: str) -> None:
     assert (process.returncode, out) == ((1, "") if behaviour == "fails" else (0, "went on\n"))
 
 
+@pytest.mark.parametrize("timeout", ["-5", "soon"])
+def test_a_timeout_that_is_none(failing: Failing, timeout: str) -> None:
+    """The stop waits for ever, and says so in one line, with the variable's name."""
+    process = failing.start("stops", env={"RANKDBG_STOP_TIMEOUT": timeout})
+    failing.wait(1)
+    status, out, err = failing.let_go(process)
+    assert (status, out) == (0, "went on\n")
+    sentence = "rankdbg: this process waits for ever at its stops: "
+    reason = f"RANKDBG_STOP_TIMEOUT='{timeout}' is not a number of seconds of 0 or more\n"
+    assert err.count(sentence + reason) == 1
+
+
 def test_a_command_keeps_a_stop(failing: Failing) -> None:
     """The time begins anew with each; also a Python prompt in the stop ends with it."""
     process = failing.start("stops", env={"RANKDBG_STOP_TIMEOUT": "5"})
@@ -348,3 +360,18 @@ def test_a_directory_that_is_none(job: Job, directory: str) -> None:
     result = job.cli("run", "--save-on-error", directory, "--", "true")
     assert result.returncode == 2
     assert "not a directory" in result.stderr
+
+
+def test_a_directory_that_holds_a_saved_job(job: Job, tmp_path: Path) -> None:
+    """What `rankdbg save` has written is not mixed with exceptions: one sentence, status 2,
+    the command does not start, and the snapshot is as it was."""
+    job.start_ranks("waits")
+    job.wait_at("waits")
+    directory = tmp_path / "saved"
+    assert job.cli("save", directory).returncode == 0
+    before = sorted(directory.rglob("*"))
+    result = rankdbg("run", "--save-on-error", directory, "--", "echo", "started")
+    assert (result.returncode, result.stdout) == (2, "")
+    sentence = f"error: {directory} holds what was saved of a job\n"
+    assert result.stderr == f"{sentence}  hint: name a new one\n"
+    assert sorted(directory.rglob("*")) == before

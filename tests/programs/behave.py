@@ -40,11 +40,15 @@ def loops():
 
 
 def one(count):
-    return count + 1
+    for number in range(1000):
+        count += number
+    return count
 
 
 def other(count):
-    return sum(range(count % 100))
+    for number in range(1000):
+        count -= number
+    return count
 
 
 def holds_gil():

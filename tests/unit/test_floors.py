@@ -14,7 +14,18 @@ SOURCE = Path(rankdbg.__file__).parent
 
 FLOORS = [
     {"types", "errors"},
-    {"wire", "mesh", "selection", "grouping", "identity", "rendezvous", "user_code", "masking"},
+    {
+        "wire",
+        "mesh",
+        "selection",
+        "grouping",
+        "identity",
+        "rendezvous",
+        "user_code",
+        "masking",
+        "path_maps",
+        "ray",
+    },
     {"agent", "node", "clusters", "verdicts"},
     {"session"},
     {"frontends"},

@@ -8,6 +8,7 @@
     stacks, evaluate, describe    what the answers are made of
     breaks, pauses                stops that clients ask for while the program runs
     uncaught, saving              exceptions that nobody catches: held, or saved
+    timeouts, torch_groups, in_flight    process groups wait for ranks that stand in the debugger
     threads, native, forks        what the interpreter must be talked into
 
 Rules of this folder: standard library only, and of that only what no program is
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 _listener: Listener | None = None
 _hooked = False
+
+# Questions that are being answered when the program ends are given so long.
+WIND_UP_SECONDS = 0.3
 
 
 def init(
@@ -197,9 +201,13 @@ def _after_fork() -> None:
     debugger: Any = sys.modules.get("rankdbg.agent.debugger")
     if debugger is not None:
         debugger.forget_all()
-    breaks: Any = sys.modules.get("rankdbg.agent.breaks")
-    if breaks is not None:
-        breaks.after_fork()
+    for name in ("breaks", "pauses"):
+        module: Any = sys.modules.get(f"rankdbg.agent.{name}")
+        if module is not None:
+            module.after_fork()
+    timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
+    if timeouts is not None:
+        timeouts.after_fork()
     if _listener is None:
         return
     try:
@@ -211,7 +219,13 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
+    timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
+    if timeouts is not None:
+        timeouts.at_exit()
+    from rankdbg.agent import threads
+
     if _listener is not None:
+        threads.wind_up(WIND_UP_SECONDS)
         _listener.close()
 
 

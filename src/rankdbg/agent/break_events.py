@@ -39,7 +39,8 @@ def watch(anything: bool) -> list[str]:
         monitoring.register_callback(_tool, events.LINE, _on_line)
     if _tool is None:
         return []
-    for code in [code for code in _watched.values() if not breaks.are_in(code)]:
+    # A copy: another thread may be about to begin a function.
+    for code in [code for code in list(_watched.values()) if not breaks.are_in(code)]:
         monitoring.set_local_events(_tool, code, 0)
         del _watched[id(code)]
     if anything:

@@ -1,6 +1,8 @@
 """Lines with breaks, noticed by a trace function (Python 3.10 and 3.11).
 
-Every call of a Python function is seen, lines only in code with breaks. A thread can set
+Every call of a Python function is seen, lines only in code with breaks. Most calls cost no
+more than a look at the line at which the function begins: in a frame that is cheap, while its
+code is behind an audit event, which takes longer than the call itself. A thread can set
 its own trace function only: the main thread does so in a pending call, those that
 threading starts later as they begin; the others are not reached. While a thread is being
 stepped through, its pdb is the trace function, and asks `breaks` itself.
@@ -9,14 +11,30 @@ stepped through, its pdb is the trace function, and asks `breaks` itself.
 from __future__ import annotations
 
 import sys
-from types import FrameType
+from collections.abc import Iterable
+from types import CodeType, FrameType
 from typing import Any
 
-from rankdbg.agent import breaks, debugger, stacks, stops, threads
+from rankdbg.agent import breaks, debugger, sources, stacks, stops, threads
 
 MAIN_SECONDS = 0.5  # the main thread is there in milliseconds, unless it waits in C
 
+# Where the text of a whole file, or of a class, begins: it makes functions that are new.
+_BEGINNINGS = (0, 1)
+_CO_OPTIMIZED = 1  # a function
+
+
+class _Anywhere:
+    """In place of a set of lines: all of them."""
+
+    def __contains__(self, line: object) -> bool:
+        return True
+
+
 _active = False
+# Lines at which code with breaks can be entered, and those with breaks, of whichever file.
+_entries: set[int] | _Anywhere = _Anywhere()
+_lines: frozenset[int] = frozenset()
 _reached: set[int] = set()
 _before: dict[int, Any] = {}  # thread -> the trace function that it had
 _hook_before: Any = None
@@ -24,7 +42,7 @@ _hook_before: Any = None
 
 def watch(anything: bool) -> list[str]:
     """The breaks have changed. The names of the threads that do not notice them."""
-    global _active, _hook_before
+    global _active, _hook_before, _entries, _lines
     threading: Any = sys.modules.get("threading")
     if threading is not None and anything and threading._trace_hook is not _begin:
         _hook_before = threading._trace_hook
@@ -32,10 +50,29 @@ def watch(anything: bool) -> list[str]:
     if threading is not None and not anything and threading._trace_hook is _begin:
         threading.settrace(_hook_before)
     _active = anything
+    _lines = frozenset(entry.line for entry in breaks.everyone())
+    _entries = _all_entries() if anything else _Anywhere()
     # One that stands in pdb is told by pdb when it goes on.
     stands = stops.of_thread(threads.main_thread()) is not None
     arrived = threads.call_in_main(resume, 0.0 if stands else MAIN_SECONDS)
     return _missed(arrived) if anything else []
+
+
+def _all_entries() -> set[int]:
+    entries = set(_BEGINNINGS)
+    _learn(entries, sources.alive())
+    for file in {file for entry in breaks.everyone() for file in entry.files}:
+        _learn(entries, sources.compiled(file))
+    return entries
+
+
+def _learn(entries: set[int], codes: Iterable[CodeType]) -> None:
+    """Where the code with breaks among these, and in these, is entered."""
+    for code in codes:
+        if breaks.of_file(code.co_filename):
+            for inner in sources.with_nested([code]):
+                if breaks.are_in(inner):
+                    entries.update(sources.entry_lines(inner))
 
 
 def _missed(main_arrived: bool) -> list[str]:
@@ -84,21 +121,22 @@ def _begin(frame: FrameType, event: str, argument: Any) -> Any:
 
 
 def _trace_calls(frame: FrameType, event: str, argument: Any) -> Any:
-    # All that a break costs is here: look-ups, and calls only for what is seen first.
-    code = frame.f_code
-    found = breaks._by_file.get(code.co_filename)
-    if found is None:
-        found = breaks.of_file(code.co_filename)
-    if not found:
-        if not _active:
-            sys.settrace(_before.pop(threads.get_ident(), None))
+    # All that a break costs a program that does not come near it.
+    return _enter(frame) if frame.f_lineno in _entries else None
+
+
+def _enter(frame: FrameType) -> Any:
+    if not _active:
+        sys.settrace(_before.pop(threads.get_ident(), None))
         return None
-    known = breaks._by_code.get(id(code))
-    return _trace_lines if (known[1] if known else breaks.are_in(code)) else None
+    code = frame.f_code
+    if isinstance(_entries, set) and not code.co_flags & _CO_OPTIMIZED:
+        _learn(_entries, [code])
+    return _trace_lines if breaks.are_in(code) else None
 
 
 def _trace_lines(frame: FrameType, event: str, argument: Any) -> Any:
-    if event == "line":
+    if event == "line" and frame.f_lineno in _lines:
         found = breaks.at(frame)
         why = found.meet(frame) if found is not None else None
         if why is not None:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from collections import deque
 from types import CodeType, FrameType
 from typing import Any
 
@@ -18,6 +20,7 @@ from rankdbg.agent import card, describe, sources, stacks, threads
 from rankdbg.user_code import is_agent
 
 KEPT_LINES = 100
+NAME_SECONDS = 1.0  # a rank's number may change: it is looked up so often
 
 _breaks: dict[tuple[str, int], Break] = {}
 # For each file name that code has been seen to have, the breaks in it by line.
@@ -33,9 +36,10 @@ class Break:
 
     def __init__(self, file: str, line: int, condition: str, log: str) -> None:
         self.file, self.line, self.condition, self.log = file, line, condition, log
+        self.files: list[str] = []  # the names that this file has here
         self.hits = 0
         self.error = ""
-        self.logged: list[str] = []
+        self.logged: deque[str] = deque(maxlen=KEPT_LINES)
         self._condition = compile(condition.strip(), "<condition>", "eval") if condition else None
         self._log = compile(_f_string(log), "<log>", "eval") if log else None
 
@@ -67,11 +71,9 @@ class Break:
             return None
 
     def _say(self, text: str) -> None:
-        labels = card.make()["labels"]
-        who = f"rank {labels['rank']} " if "rank" in labels else ""
-        self.logged = [*self.logged[1 - KEPT_LINES :], text]
+        self.logged.append(text)
         try:
-            sys.stderr.write(f"rankdbg: {who}{self.name} {text}\n")
+            sys.stderr.write(f"rankdbg: {_who()}{self.name} {text}\n")
             sys.stderr.flush()
         except Exception:  # stderr may be closed, or None, or anything the program put there
             pass
@@ -84,8 +86,24 @@ class Break:
             "log": self.log,
             "hits": self.hits,
             "error": self.error,
-            "logged": self.logged,
+            "logged": list(self.logged),
         }
+
+
+_name = ("", 0.0)  # who this is, and until when that holds
+
+
+def _who() -> str:
+    """What a line of log begins with. A loop may log thousands a second, and to make a card
+    takes longer than all the rest of it."""
+    global _name
+    who, until = _name
+    now = time.monotonic()
+    if now > until:
+        number = card.make()["labels"].get("rank")
+        who = f"rank {number} " if number is not None else ""
+        _name = who, now + NAME_SECONDS
+    return who
 
 
 def _f_string(text: str) -> str:
@@ -98,11 +116,14 @@ def _f_string(text: str) -> str:
 
 def of_file(file: str) -> dict[int, Break]:
     """The breaks in a file, by line."""
-    found = _by_file.get(file)
+    # The dictionary as it is now: if the breaks change meanwhile there is another, and what
+    # is found here must not get into that one.
+    by_file = _by_file
+    found = by_file.get(file)
     if found is None:
         wanted = [] if is_agent(file) else list(_breaks.values())
         found = {b.line: b for b in wanted if sources.matches(b.file, file)}
-        _by_file[file] = found
+        by_file[file] = found
     return found
 
 
@@ -112,14 +133,19 @@ def at(frame: FrameType) -> Break | None:
 
 
 def are_in(code: CodeType) -> bool:
+    by_code = _by_code
     found = of_file(code.co_filename)
     if not found:
         return False
-    known = _by_code.get(id(code))
+    known = by_code.get(id(code))
     if known is None:
         # With the code itself: while it is here, no other can have its id.
-        known = _by_code[id(code)] = code, not found.keys().isdisjoint(sources.lines_of(code))
+        known = by_code[id(code)] = code, not found.keys().isdisjoint(sources.lines_of(code))
     return known[1]
+
+
+def everyone() -> list[Break]:
+    return list(_breaks.values())
 
 
 # --- for clients ------------------------------------------------------------------------
@@ -133,23 +159,42 @@ def add(file: str, line: int, condition: str, log: str) -> dict[str, Any]:
     """Set it, or say why that would be in vain."""
     file = os.path.normpath(file)
     new = Break(file, line, condition, log)
-    known = sources.loaded()
-    files = sorted(name for name in known if sources.matches(file, name))
-    later = None if files else sources.find_unloaded(file)
-    if not files and later is None:
-        return {"state": "no file", "files": _alike(file, known)}
-    with_code = {name: sources.lines_with_code(name) for name in files or [str(later)]}
-    chosen = sorted(name for name, lines in with_code.items() if line in lines)
-    if not chosen:
-        nearest = {
-            n: min(lines, key=lambda at: abs(at - line)) for n, lines in with_code.items() if lines
-        }
-        return {"state": "no code", "files": sorted(with_code), "nearest": nearest}
+    found = _find(file, line)
+    if found["state"] not in ("set", "waits"):
+        return found
+    new.files = found["files"]
     with _one_at_a_time:
         _breaks[file, line] = new
         missed = _refresh()
-    state = "set" if files else "waits"
-    return {"state": state, "files": chosen, "missed": missed}
+    return {**found, "missed": missed}
+
+
+def _find(file: str, line: int) -> dict[str, Any]:
+    """Where that is in the code of this process, or in what it may load later."""
+    known, living = sources.loaded(), None
+    files = [name for name in known if sources.matches(file, name)]
+    if not files:
+        living = sources.alive()
+        known |= {code.co_filename for code in living if not is_agent(code.co_filename)}
+        files = [name for name in known if sources.matches(file, name)]
+    later = None if files else sources.find_unloaded(file) or sources.find_text(file)
+    if not files and later is None:
+        return {"state": "no file", "files": _alike(file, known)}
+    lines = {name: _lines(sources.compiled(name)) for name in files or [str(later)]}
+    if not any(line in some for some in lines.values()):
+        # The text is not here, or no longer that of what was loaded.
+        for code in sources.alive() if living is None else living:
+            if code.co_filename in lines:
+                lines[code.co_filename] |= _lines([code])
+    chosen = sorted(name for name, some in lines.items() if line in some)
+    if not chosen:
+        nearest = {n: min(some, key=lambda at: abs(at - line)) for n, some in lines.items() if some}
+        return {"state": "no code", "files": sorted(lines), "nearest": nearest}
+    return {"state": "set" if files else "waits", "files": chosen}
+
+
+def _lines(codes: list[CodeType]) -> set[int]:
+    return {line for code in sources.with_nested(codes) for line in sources.lines_of(code)}
 
 
 def clear(file: str | None, line: int | None) -> dict[str, Any]:
@@ -175,7 +220,8 @@ def _refresh() -> list[str]:
     """The breaks have changed: have their lines noticed, and no others. The names of the
     threads that cannot be reached."""
     global _by_file, _by_code
-    _by_file, _by_code = {}, {}
+    _by_file = {}
+    _by_code = {}  # after the other: are_in() looks at this one first
     if sys.version_info >= (3, 12):
         from rankdbg.agent import break_events
 
@@ -196,6 +242,11 @@ def _alike(file: str, known: set[str]) -> list[str]:
 
 
 def after_fork() -> None:
-    """Breaks hold in a child too; whoever was setting one is not there."""
-    global _one_at_a_time
+    """Breaks hold in a child too; whoever was setting one is not there. Its number is
+    another, and so is perhaps what its only thread has been told."""
+    global _one_at_a_time, _name
     _one_at_a_time = threads.new_lock()
+    _name = ("", 0.0)
+    break_tracing: Any = sys.modules.get("rankdbg.agent.break_tracing")
+    if break_tracing is not None:
+        break_tracing.resume()

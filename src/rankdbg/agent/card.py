@@ -25,11 +25,12 @@ def make() -> dict[str, Any]:
     command = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
     labels = {**identity.from_title(_title()), **identity.from_environment(os.environ)}
     labels.update(_from_multiprocessing())
+    labels.update(_from_ray(labels))
     labels.update(_from_torch())
     labels.update(chosen)
     if "rank" in chosen:
         labels["source"] = "init"
-    labels.setdefault("job", f"{identity.script_name(command)}-{os.getppid():x}")
+    labels.setdefault("job", identity.made_up_job(command, os.getppid()))
     return {
         "card": 1,
         "protocol": list(wire.PROTOCOL),
@@ -76,6 +77,23 @@ def _from_torch() -> dict[str, Any]:
     except Exception:  # torch is being imported or torn down in another thread
         pass
     return {}
+
+
+def _from_ray(labels: dict[str, Any]) -> dict[str, Any]:
+    """Ray's job, and that this is its driver, once the program is connected to Ray."""
+    module = sys.modules.get("ray._private.worker")
+    found: dict[str, Any] = {}
+    try:
+        worker = getattr(module, "global_worker", None)
+        if worker is None or not worker.connected:
+            return {}
+        if "job" not in labels:
+            found["job"] = f"ray-{worker.current_job_id.hex()}"
+        if worker.mode == 0 and not {"engine", "rank"} & labels.keys():  # SCRIPT_MODE
+            found.update(engine="ray", part="driver", role=labels.get("role", "driver"))
+    except Exception:  # Ray is being imported, connected or torn down in another thread
+        pass
+    return found
 
 
 def _from_multiprocessing() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from contextlib import redirect_stdout
 from types import FrameType, TracebackType
 from typing import Any, cast
 
-from rankdbg.agent import breaks, native, stacks, stops, threads
+from rankdbg.agent import breaks, native, source_texts, stacks, stops, threads
 from rankdbg.user_code import is_user_code
 
 # Frames of these never lead back to code that was being debugged: whoever steps off the
@@ -102,12 +102,15 @@ class RankPdb(pdb.Pdb):
             self._stop.prompt = self.prompt
             self.stdin = self.stdout = self._stop  # type: ignore[assignment]
         self._stop.frame = self._last = frame
+        self._stop.stack = list(stacks.walk(frame)) if frame else stacks.raised_frames()
+        source_texts.look(self._stop.stack)
         if frame is not None and not (_TRACES_BREAKS or self._by_break):
             self._stood = _moment(frame) if breaks.at(frame) else None
         try:
             super().interaction(frame, traceback, *more)
         finally:
             self._stop.frame = None
+            self._stop.stack = []
             if frame is None or self.quitting or self.stoplineno == -1:
                 self._end()
 

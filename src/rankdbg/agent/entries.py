@@ -14,14 +14,29 @@ if TYPE_CHECKING:
 
 
 def install() -> None:
-    """Let the program's own breakpoints lead here. PYTHONBREAKPOINT is the user's word."""
-    if sys.breakpointhook is sys.__breakpointhook__ and "PYTHONBREAKPOINT" not in os.environ:
+    """Let the program's own breakpoints lead here. PYTHONBREAKPOINT is the user's word, unless
+    it is Ray's."""
+    chosen = os.environ.get("PYTHONBREAKPOINT")
+    if sys.breakpointhook is sys.__breakpointhook__ and (
+        chosen is None or chosen.startswith("ray.util.")
+    ):
         sys.breakpointhook = _breakpointhook
     imports.when_imported("pdb", _redirect)
+    imports.when_imported("ray", _meet_ray)
     if os.environ.get("RANKDBG_BREAK") or os.environ.get("RANKDBG_SAVE_ON_ERROR"):
         from rankdbg.agent import uncaught
 
         uncaught.install()
+    if os.environ.get("RANKDBG_HOLD_TIMEOUTS", "0") not in ("", "0"):
+        from rankdbg.agent import timeouts
+
+        timeouts.hold_for_good()
+
+
+def _meet_ray(ray: Any) -> None:
+    from rankdbg.agent import in_ray
+
+    in_ray.arrived(ray)
 
 
 def _breakpointhook(*arguments: Any, header: Any = None, **others: Any) -> None:
@@ -30,6 +45,8 @@ def _breakpointhook(*arguments: Any, header: Any = None, **others: Any) -> None:
 
 def stop_at(frame: FrameType, kind: str, why: object = None) -> None:
     """Stop the calling thread at the next line of this frame."""
+    if threads.ending():  # nobody could let it go again
+        return
     from rankdbg.agent import debugger
 
     debugger.of_this_thread().stop_at(frame, kind, "" if why is None else str(why))
@@ -39,7 +56,7 @@ def hold(error: BaseException, traceback: TracebackType | None) -> None:
     """Hold the calling thread at an exception, with its frames, until somebody lets it go."""
     from rankdbg.agent import debugger, describe
 
-    if traceback is not None:
+    if traceback is not None and not threads.ending():
         why = " ".join(describe.exception_text(error).split())  # torch's have many lines
         debugger.of_this_thread().post_mortem(traceback, why)
 

@@ -175,12 +175,13 @@ class Listener:
         greeted = False
         while data := connection.recv(65536):
             for line in lines.feed(data):
-                message = wire.decode(line)
-                if not greeted:
-                    wire.check_hello(message, "the client")
-                    greeted = True
-                else:
-                    _send(connection, questions.answer(message, self))
+                with threads.AtWork():
+                    message = wire.decode(line)
+                    if not greeted:
+                        wire.check_hello(message, "the client")
+                        greeted = True
+                    else:
+                        _send(connection, questions.answer(message, self))
 
 
 def _send(connection: Any, message: dict[str, Any]) -> None:

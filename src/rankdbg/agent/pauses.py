@@ -15,26 +15,41 @@ _LOOK_EVERY = 0.002
 
 _wanted = False
 _tool: int | None = None
+_one_at_a_time = threads.new_lock()
 
 
 def pause(seconds: float) -> dict[str, Any]:
     """Ask the main thread to stop, and say whether it has."""
-    deadline = time.monotonic() + min(seconds, PATIENCE)
+    latest = time.monotonic() + seconds
+    deadline = min(latest, time.monotonic() + PATIENCE)
     if _debugged() is None:
         _ask()
     while (stop := _debugged()) is None and time.monotonic() < deadline:
         threads.pause(_LOOK_EVERY)
-    if stop is not None:
-        return stop.report()
-    return {"state": "blocked", "where": stacks.where(), "output": ""}
+    if stop is None:
+        return {"state": "blocked", "where": stacks.where(), "output": ""}
+    _take_back()  # where it has stopped for another reason
+    # pdb has things to do before it wants its first command; or it is at one already.
+    deadline = min(latest, time.monotonic() + PATIENCE)
+    while (report := stop.report())["state"] == "running" and time.monotonic() < deadline:
+        threads.pause(_LOOK_EVERY)
+    return report
 
 
 def cancel() -> dict[str, Any]:
     """A pause that has not come about shall not."""
-    global _wanted
-    was, _wanted = _wanted, False
-    _end_events()
-    return {"state": "cancelled" if was else "none", "where": stacks.where(), "output": ""}
+    return {
+        "state": "cancelled" if _take_back() else "none",
+        "where": stacks.where(),
+        "output": "",
+    }
+
+
+def after_fork() -> None:
+    """It was the parent that was to stop."""
+    global _one_at_a_time
+    _one_at_a_time = threads.new_lock()
+    _take_back()
 
 
 def _debugged() -> stops.Stop | None:
@@ -47,19 +62,33 @@ def _debugged() -> stops.Stop | None:
 
 def _ask() -> None:
     global _wanted
-    if _wanted:  # still, from the last time
-        return
-    _wanted = True
-    if sys.version_info >= (3, 12):
-        _begin_events()
-    else:
+    with _one_at_a_time:
+        if _wanted:  # still, from the last time
+            return
+        if sys.version_info >= (3, 12):
+            _begin_events()
+        _wanted = True
+    if sys.version_info < (3, 12):
         threads.call_in_main(_stop_here, 0.0)
+
+
+def _take_back(seconds: float = 1.0) -> bool:
+    """Whether it was wanted until now. The program's own thread must never wait for ever: in
+    the child of a fork, whoever has the lock may be gone."""
+    global _wanted
+    if not _one_at_a_time.acquire(timeout=seconds):
+        return False
+    try:
+        was, _wanted = _wanted, False
+        _end_events()
+    finally:
+        _one_at_a_time.release()
+    return was
 
 
 def _stop_here() -> None:
     """In the main thread, before 3.12, wherever it was."""
-    global _wanted
-    wanted, _wanted = _wanted, False
+    wanted = _take_back()
     frame = sys._getframe(1)
     while is_agent(frame.f_code.co_filename) and frame.f_back is not None:
         frame = frame.f_back
@@ -91,10 +120,7 @@ def _end_events() -> None:
 
 
 def _on_event(code: Any, *place: int) -> None:
-    global _wanted
     if threads.get_ident() != threads.main_thread() or is_agent(code.co_filename):
         return
-    wanted, _wanted = _wanted, False
-    _end_events()
-    if wanted:
+    if _take_back(0.0):  # else the next line will do
         debugger.of_this_thread().stop_now(sys._getframe(1), "pause")

@@ -63,17 +63,60 @@ def _evaluate(message: dict[str, Any], listener: Listener) -> Any:
 
 
 def _stops(message: dict[str, Any], listener: Listener) -> Any:
-    return {"stops": [stop.report() for stop in stops.everyone()]}
+    timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
+    return {
+        "stops": [_with_sources(stop, stop.report()) for stop in stops.everyone()],
+        "in_flight": timeouts.short_limited() if timeouts is not None else [],
+    }
+
+
+def _with_sources(stop: stops.Stop, report: dict[str, Any]) -> dict[str, Any]:
+    from rankdbg.agent import source_texts
+
+    return {**report, "sources": source_texts.look(stop.stack)}
 
 
 def _command(message: dict[str, Any], listener: Listener) -> Any:
-    """One line for pdb, or none to wait for the end of the last; and what it printed."""
+    """One line for pdb, or none to wait for the end of the last; and what it printed.
+
+    Held back if it is to show text that this process lacks, and the client may have: that is
+    one who says which files it is `without`.
+    """
+    cancelled = _cancels_a_pause(message.get("line"))
     try:
         stop = stops.find(message.get("stop"))
     except LookupError as error:
-        return {"state": "none", "output": "", "why": error.args[0], "where": stacks.where()}
+        state = "cancelled" if cancelled else "none"
+        return {"state": state, "output": "", "why": error.args[0], "where": stacks.where()}
     seconds = min(3600.0, max(0.0, float(message.get("timeout", 5.0))))
-    return stop.command(message.get("line"), seconds)
+    from rankdbg.agent import source_texts
+
+    line, without = message.get("line"), message.get("without")
+    shows_text = str(line).strip().partition(" ")[0] in source_texts.SHOWING
+    if without is not None and shows_text and not source_texts.lacking(stop.stack) <= {*without}:
+        return {**_with_sources(stop, stop.report()), "held": True}
+    return _with_sources(stop, stop.command(line, seconds))
+
+
+def _source(message: dict[str, Any], listener: Listener) -> Any:
+    """A file of code: take a copy of it, read it, or only its digest."""
+    from rankdbg.agent import source_texts
+
+    file = str(message.get("file"))
+    match message.get("do"):
+        case "give":
+            return source_texts.give(file, str(message.get("text")))
+        case "read":
+            return source_texts.read(file)
+    return source_texts.digest(file)
+
+
+def _cancels_a_pause(line: Any) -> bool:
+    """`continue` is meant for a rank too that is about to pause, as soon as it leaves C."""
+    pauses: Any = sys.modules.get("rankdbg.agent.pauses")
+    if pauses is None or str(line).strip() not in ("c", "cont", "continue"):
+        return False
+    return bool(pauses.cancel()["state"] == "cancelled")
 
 
 def _environment(message: dict[str, Any], listener: Listener) -> Any:
@@ -109,6 +152,24 @@ def _break(message: dict[str, Any], listener: Listener) -> Any:
     return breaks.listing()
 
 
+def _hold(message: dict[str, Any], listener: Listener) -> Any:
+    """Hold the timeouts of process groups for so many seconds, or 0: no longer."""
+    from rankdbg.agent import timeouts
+
+    seconds = min(3600.0, max(0.0, float(message.get("lease", 0.0))))
+    holder = str(message.get("holder"))
+    if not seconds:
+        return timeouts.release(holder)
+    return timeouts.hold(holder, seconds, look=not message.get("renewal"))
+
+
+def _collectives(message: dict[str, Any], listener: Listener) -> Any:
+    """What torch's flight recorders hold, if the program has loaded torch."""
+    from rankdbg.agent import collectives
+
+    return collectives.collect()
+
+
 QUESTIONS = {
     "ping": _ping,
     "card": _card,
@@ -116,7 +177,10 @@ QUESTIONS = {
     "evaluate": _evaluate,
     "stops": _stops,
     "command": _command,
+    "source": _source,
     "environment": _environment,
     "pause": _pause,
     "break": _break,
+    "hold": _hold,
+    "collectives": _collectives,
 }

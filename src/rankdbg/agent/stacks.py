@@ -42,6 +42,11 @@ class Raised:
         _raised.pop(threads.get_ident(), None)
 
 
+def raised_frames() -> list[FrameType]:
+    """Of the exception that the calling thread is held at, innermost first."""
+    return list(_raised.get(threads.get_ident(), ()))[::-1]
+
+
 def innermost_frames() -> dict[int, FrameType]:
     """Of every thread but the calling one, unless that is held at an exception. (A frame
     that holds this dictionary and is in it would never be freed, nor what it has seen.)"""

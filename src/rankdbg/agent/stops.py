@@ -45,6 +45,7 @@ class Stop:
         self.thread = threads.get_ident()
         self.since = time.time()
         self.frame: FrameType | None = None  # where pdb stands; None while the thread runs
+        self.stack: list[FrameType] = []  # innermost first, while pdb stands there
         self.prompt = ""
         self.output = ""  # what the last command printed, for those who come later
         self._written: list[str] = []
@@ -102,6 +103,7 @@ class Stop:
         """The thread goes on, and will not come back to this stop."""
         self._publish()
         self.frame = None
+        self.stack = []
         self._ended = True
         _stops.pop(self.number, None)
         self._command_is_wanted.release()
@@ -171,7 +173,7 @@ def of_thread(ident: int) -> Stop | None:
 
 
 def everyone() -> list[Stop]:
-    living = sys._current_frames()
+    living = threads.living()
     for stop in list(_stops.values()):
         if stop.thread not in living:  # its thread ended while it was being stepped through
             stop.end()
@@ -210,11 +212,19 @@ def _say(sentence: str) -> None:
 
 def _patience() -> float:
     """How long a stop waits for a command, in seconds; -1: for ever, which is the rule."""
-    try:
-        seconds = float(os.environ.get("RANKDBG_STOP_TIMEOUT") or -1)
-    except ValueError:
+    given = os.environ.get("RANKDBG_STOP_TIMEOUT")
+    if not given:
         return -1
-    return min(seconds, LONGEST_PATIENCE) if seconds >= 0 else -1
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = -1
+    if seconds >= 0:
+        return min(seconds, LONGEST_PATIENCE)
+    if _counter == 1:
+        reason = f"RANKDBG_STOP_TIMEOUT={given[:40]!r} is not a number of seconds of 0 or more"
+        threads.start(_say, f"waits for ever at its stops: {reason}")
+    return -1
 
 
 def _closed_gate() -> Any:

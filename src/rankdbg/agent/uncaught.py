@@ -4,6 +4,7 @@
     other threads          threading makes each thread's handler with a function: ours
     multiprocessing        Process._bootstrap() calls run(): ours, around the process's own
     pools, torch's spawn   catch what their workers raise, and send it to the parent
+    Ray                    catches what tasks and actors' methods raise: in_ray.py
 
 None of these is a hook that the program sets for itself (sys.excepthook,
 threading.excepthook): its own are called as ever, and it cannot take ours away. torch's
@@ -49,6 +50,10 @@ def install() -> None:
     imports.when_imported("multiprocessing.pool", _watch_pool)
     imports.when_imported("concurrent.futures.process", _watch_executor)
     imports.when_imported("torch.multiprocessing.spawn", _watch_torch_spawn)
+
+
+def holds() -> bool:
+    return _holds
 
 
 def meet(

@@ -1,4 +1,4 @@
-"""A channel to a node process that speaks on its stdin and stdout."""
+"""A conversation with one node, and the usual way to carry it: a process's stdin and stdout."""
 
 from __future__ import annotations
 
@@ -6,114 +6,267 @@ import itertools
 import queue
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from rankdbg import wire
+from rankdbg.clusters import carrier
 from rankdbg.errors import NodeFailed, RankdbgError
+
+# How a conversation begins: it yields what to say and is sent what comes back.
+Opening = Generator[dict[str, Any], dict[str, Any], None]
+
+# What a node says before its first message, or on stderr, is kept for its last words.
+_KEPT = 8192
+
+CONNECT_SECONDS = 15.0
+
+
+def plain_opening(node: str, scope: Mapping[str, Any]) -> Opening:
+    """With a node process that runs this very rankdbg."""
+    reply = yield wire.hello(scope)
+    wire.check_hello(reply, f"the node {node}")
+
+
+class Waiting:
+    """A question that has been asked."""
+
+    def __init__(self, conversation: Conversation, ident: int) -> None:
+        self._conversation = conversation
+        self._ident = ident
+        self._begun = time.monotonic()
+        self.reply: queue.SimpleQueue[wire.Message] = queue.SimpleQueue()
+
+    def answer(self, seconds: float) -> Any:
+        """The answer's content. Raises RankdbgError if there is none so many seconds after
+        it could be asked."""
+        try:
+            sent = max(self._begun, self._conversation.wait_until_open())
+            reply = self.reply.get(timeout=max(0.0, sent + seconds - time.monotonic()))
+        except queue.Empty:
+            failure = NodeFailed(f"{self._conversation.node} did not answer in time")
+            raise self._conversation.fail(failure) from None
+        finally:
+            self._conversation.forget(self._ident)
+        if "answer" in reply:
+            return reply["answer"]
+        raise self._conversation.failure or NodeFailed(
+            f"{self._conversation.node}: {reply.get('error', {}).get('what', 'no answer')}"
+        )
+
+
+class Conversation:
+    """Questions to one node and their answers; many may be under way.
+
+    Whoever carries it gives it a way to send a message, and feeds it the lines that come.
+    What is asked before the opening is over waits until then.
+    """
+
+    def __init__(
+        self,
+        node: str,
+        send: Callable[[wire.Message], None],
+        opening: Opening,
+        patience: float = CONNECT_SECONDS,
+    ) -> None:
+        self.node = node
+        self.failure: RankdbgError | None = None
+        self.noise = b""
+        self._send = send
+        self._patience = patience
+        self._opening: Opening | None = opening
+        self._held_back: list[wire.Message] = []
+        self._ids = itertools.count(1)
+        self._waiting: dict[int, Waiting] = {}
+        self._lock = threading.Lock()
+        self._began = self._opened = time.monotonic()
+        self._is_open = threading.Event()
+        send(next(opening))
+
+    @property
+    def usable(self) -> bool:
+        return self.failure is None
+
+    def begin(self, message: wire.Message) -> Waiting:
+        waiting = Waiting(self, next(self._ids))
+        message = {"id": waiting._ident, **message}
+        with self._lock:
+            if self.failure is not None:
+                raise self.failure
+            self._waiting[waiting._ident] = waiting
+            if self._opening is not None:
+                self._held_back.append(message)
+                return waiting
+        self._send(message)
+        return waiting
+
+    def forget(self, ident: int) -> None:
+        self._waiting.pop(ident, None)
+
+    def feed(self, line: bytes) -> None:
+        try:
+            if self._opening is not None:
+                self._open_further(line)
+                return
+            message = wire.unpacked(wire.decode(line))
+            waiting = self._waiting.get(message.get("id", 0))
+            if waiting is not None:
+                waiting.reply.put(message)
+            elif "id" not in message and "error" in message:
+                self.fail(NodeFailed(f"{self.node}: {message['error'].get('what')}"))
+        except RankdbgError as error:
+            self.fail(error)
+
+    def _open_further(self, line: bytes) -> None:
+        assert self._opening is not None
+        if not line.lstrip().startswith(b"{"):
+            # A login script may have its own to say first.
+            self.noise = (self.noise + line + b"\n")[-_KEPT:]
+            return
+        message = wire.decode(line)
+        if "error" in message:
+            error = message["error"]
+            raise NodeFailed(f"{self.node}: {error.get('what')}", hint=error.get("hint") or "")
+        try:
+            self._send(self._opening.send(message))
+        except StopIteration:
+            with self._lock:
+                self._opening = None
+                self._opened = time.monotonic()
+                held_back, self._held_back = self._held_back, []
+            for message in held_back:
+                self._send(message)
+            self._is_open.set()
+
+    def wait_until_open(self) -> float:
+        """When that was. To reach a node may take longer than to be answered by it."""
+        if not self._is_open.wait(max(0.0, self._began + self._patience - time.monotonic())):
+            what = f"{self.node} could not be reached within {self._patience:g} s"
+            self.fail(NodeFailed(what, *last_words(self.noise)))
+        if self.failure is not None:
+            raise self.failure
+        return self._opened
+
+    def wait_until_settled(self, seconds: float) -> None:
+        """Until it is open, or has failed; no longer than that."""
+        self._is_open.wait(seconds)
+
+    def keep_alive(self) -> bool:
+        """A node far away ends when it has heard nothing for a while. False: it has ended."""
+        if self._opening is None:
+            self._send({"alive": True})
+        return self.failure is None
+
+    def fail(self, failure: RankdbgError) -> RankdbgError:
+        """Nothing more can be asked. (A node answers in time whatever its ranks do: if it has
+        not, the way to it is broken, or it is.) Returns why, as it was found first."""
+        with self._lock:
+            self.failure = self.failure or failure
+            waiting = list(self._waiting.values())
+        self._is_open.set()
+        for each in waiting:
+            each.reply.put({})
+        return self.failure
 
 
 class ProcessChannel:
-    """Starts the command, and carries questions and answers; many may be under way."""
+    """A node process that was started with this command, here or through a launcher."""
 
-    def __init__(self, node: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._node = node
+    def __init__(
+        self,
+        node: str,
+        command: Sequence[str],
+        opening: Opening,
+        environment: Mapping[str, str] | None = None,
+        explain: Callable[[int | None, bytes], RankdbgError] | None = None,
+    ) -> None:
+        self._explain = explain or self._ended
+        self._all_said = threading.Event()
         try:
             self._process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=dict(environment),
+                env=None if environment is None else dict(environment),
+                bufsize=0,
                 start_new_session=True,  # Ctrl-C is for the user's command, which tidies up
             )
         except OSError as error:
             raise NodeFailed(f"{node}: cannot start {command[0]}: {error.strerror}") from None
-        self._ids = itertools.count(1)
-        self._waiting: dict[int, queue.SimpleQueue[wire.Message]] = {}
-        self._failure: RankdbgError | None = None
-        self._lock = threading.Lock()
-        self._complaints = bytearray()
-        threading.Thread(target=self._read_answers, daemon=True).start()
-        threading.Thread(target=self._read_complaints, daemon=True).start()
-        self._send(wire.hello())
+        carry = carrier.shared()
+        self._lines = wire.Lines()
+        self._outgoing = carry.write(taken(self._process.stdin))
+        self._conversation = Conversation(node, self._send, opening)
+        carry.on_rounds(self._conversation.keep_alive)
+        carry.read(taken(self._process.stderr), self._hear_complaint)
+        carry.read(taken(self._process.stdout), self._hear)
 
-    def ask(self, message: wire.Message, seconds: float) -> Any:
-        ident = next(self._ids)
-        answer: queue.SimpleQueue[wire.Message] = queue.SimpleQueue()
-        with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            self._waiting[ident] = answer
-        self._send({"id": ident, **message})
-        try:
-            reply = answer.get(timeout=seconds)
-        except queue.Empty:
-            raise NodeFailed(f"{self._node} did not answer within {seconds:.1f} s") from None
-        finally:
-            self._waiting.pop(ident, None)
-        if "answer" in reply:
-            return reply["answer"]
-        if self._failure is not None:
-            raise self._failure
-        raise NodeFailed(f"{self._node}: {reply.get('error', {}).get('what', 'no answer')}")
+    @property
+    def usable(self) -> bool:
+        return self._conversation.usable
 
-    def close(self) -> None:
+    def begin(self, message: wire.Message) -> Waiting:
+        return self._conversation.begin(message)
+
+    def wait_until_settled(self, seconds: float) -> None:
+        """Until the node is reached or given up; no longer than that."""
+        self._conversation.wait_until_settled(seconds)
+
+    def hang_up(self) -> None:
+        self._explain = self._ended  # nobody asks any more
+        self._outgoing.end()
+
+    def close(self, deadline: float) -> None:
         """The node ends when its stdin ends. If it cannot, it is not waited for."""
+        self.hang_up()
         try:
-            assert self._process.stdin is not None
-            self._process.stdin.close()
-        except OSError:
-            pass
-        try:
-            self._process.wait(timeout=1.0)
+            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
 
     def _send(self, message: wire.Message) -> None:
-        try:
-            with self._lock:
-                assert self._process.stdin is not None
-                self._process.stdin.write(wire.encode(message))
-                self._process.stdin.flush()
-        except OSError:
-            pass  # the node has ended: the reader finds out why, and tells
+        self._outgoing.send(wire.encode(message))
 
-    def _read_answers(self) -> None:
-        assert self._process.stdout is not None
+    def _hear(self, data: bytes) -> None:
         try:
-            lines = wire.Lines()
-            greeted = False
-            while data := self._process.stdout.read1(1 << 18):  # type: ignore[attr-defined]
-                for line in lines.feed(data):
-                    message = wire.decode(line)
-                    if not greeted:
-                        wire.check_hello(message, f"the node {self._node}")
-                        greeted = True
-                    elif message.get("id") in self._waiting:
-                        self._waiting[message["id"]].put(message)
-                    elif "id" not in message and "error" in message:
-                        self._fail(NodeFailed(f"{self._node}: {message['error'].get('what')}"))
-            self._fail(NodeFailed(f"the node process on {self._node} ended", *self._last_words()))
+            for line in self._lines.feed(data):
+                self._conversation.feed(line)
         except RankdbgError as error:
-            self._fail(error)
+            self._conversation.fail(error)
+        if not data:
+            # Its complaints come through another pipe, and may still be on their way.
+            threading.Thread(target=self._mourn, daemon=True).start()
 
-    def _fail(self, failure: RankdbgError) -> None:
-        with self._lock:
-            self._failure = self._failure or failure
-            for waiting in self._waiting.values():
-                waiting.put({})
+    def _hear_complaint(self, data: bytes) -> None:
+        noise = self._conversation.noise
+        self._conversation.noise = (noise + data)[-_KEPT:]
+        if not data:
+            self._all_said.set()
 
-    def _read_complaints(self) -> None:
-        assert self._process.stderr is not None
-        while data := self._process.stderr.read1(4096):  # type: ignore[attr-defined]
-            self._complaints += data
-            del self._complaints[:-8192]
-
-    def _last_words(self) -> list[str]:
+    def _mourn(self) -> None:
         try:
-            self._process.wait(timeout=0.5)
+            self._process.wait(timeout=2.0)
         except subprocess.TimeoutExpired:
             pass
-        lines = self._complaints.decode(errors="replace").splitlines()
-        return [line.strip() for line in lines if line.strip()][-1:]
+        self._all_said.wait(0.5)  # children that it leaves behind may hold its stderr
+        if self._conversation.usable:
+            status, noise = self._process.returncode, self._conversation.noise
+            self._conversation.fail(self._explain(status, noise))
+
+    def _ended(self, status: int | None, noise: bytes) -> RankdbgError:
+        node = self._conversation.node
+        return NodeFailed(f"the node process on {node} ended", *last_words(noise))
+
+
+def last_words(noise: bytes) -> list[str]:
+    lines = noise.decode(errors="replace").splitlines()
+    return [line.strip() for line in lines if line.strip()][-1:]
+
+
+def taken(pipe: Any) -> int:
+    """The pipe's descriptor, for the carrier to close."""
+    descriptor: int = pipe.fileno()
+    pipe.close = lambda: None
+    return descriptor

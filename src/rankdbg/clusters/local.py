@@ -6,7 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-from rankdbg.clusters.channel import ProcessChannel
+from rankdbg.clusters import NO_OPTIONS, Options
+from rankdbg.clusters.channel import ProcessChannel, plain_opening
 from rankdbg.errors import BadInput
 
 # Isolated (-I): the folder from which the user calls rankdbg may hold a `json.py`, and
@@ -22,7 +23,7 @@ class Local:
     target = "local"
     origin = ""
 
-    def __init__(self, rest: str = "") -> None:
+    def __init__(self, rest: str = "", options: Options = NO_OPTIONS) -> None:
         if rest:
             raise BadInput(f"the target local takes nothing after it, not {rest!r}")
 
@@ -32,4 +33,5 @@ class Local:
     def open(self, node: str) -> ProcessChannel:
         package = Path(__file__).resolve().parents[2]
         command = [sys.executable, "-I", "-c", _START, str(package), "rankdbg.node"]
-        return ProcessChannel(node, command, {**os.environ, "RANKDBG": "0"})
+        opening = plain_opening(node, {})
+        return ProcessChannel(node, command, opening, {**os.environ, "RANKDBG": "0"})

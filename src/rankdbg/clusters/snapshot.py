@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg import __version__, wire
+from rankdbg.clusters import NO_OPTIONS, Options
 from rankdbg.clusters.merging import Asked, merge
 from rankdbg.errors import BadInput, SnapshotError
 from rankdbg.user_code import innermost_user_frame
@@ -82,7 +83,7 @@ def _write(path: Path, content: Any) -> None:
 
 
 class Snapshot:
-    def __init__(self, rest: str) -> None:
+    def __init__(self, rest: str, options: Options = NO_OPTIONS) -> None:
         if not rest:
             raise BadInput("which snapshot?", hint="rankdbg ps -t snapshot:DIR")
         self.target = f"snapshot:{rest}"
@@ -148,16 +149,32 @@ def _read(path: Path, directory: Path) -> dict[str, Any]:
     return content
 
 
+class Found:
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def answer(self, seconds: float) -> Any:
+        return self._found
+
+
 class SavedChannel:
     """Answers from what was asked then."""
 
     def __init__(self, asked: list[Asked]) -> None:
         self._asked = asked
 
-    def close(self) -> None:
+    usable = True
+
+    def hang_up(self) -> None:
         pass
 
-    def ask(self, message: wire.Message, seconds: float) -> Any:
+    def close(self, deadline: float) -> None:
+        pass
+
+    def begin(self, message: wire.Message) -> Found:
+        return Found(self._find(message))
+
+    def _find(self, message: wire.Message) -> Any:
         saved = [pair for pair in self._asked if pair[0].get("ask") == message["ask"]]
         match message["ask"]:
             case "roster":

@@ -134,7 +134,13 @@ class _Job:
                 if by_scheduler or ancestor.labels.get("engine", "ray") != "ray":
                     ancestor.kind = "launcher"
         chosen = [p for p in engines if p.kind == "rank" and p.number is None]
-        _give_numbers(chosen, itertools.count())
+        groups: dict[str, list[Process]] = defaultdict(list)
+        for process in chosen:
+            # Each class of Ray's actors is a group of its own, as if it were a mesh.
+            group = process.labels.get("role") if process.labels["engine"] == "ray" else ""
+            groups[str(group)].append(process)
+        for members in groups.values():
+            _give_numbers(members, itertools.count())
 
     def _number_the_unnumbered(self) -> None:
         """Without any number multiprocessing's children are the ranks, or else the topmost
@@ -215,7 +221,9 @@ class _Job:
 
 def _give_numbers(processes: Iterable[Process], numbers: Iterable[int]) -> None:
     for process, number in zip(sorted(processes, key=_natural_order), numbers, strict=False):
-        process.number = number
+        # Who has a place among those of all nodes is known to the launcher only.
+        place = _whole(process.labels.get("place"))
+        process.number = number if place is None else place
 
 
 def _multiprocessing(process: Process) -> dict[str, object]:

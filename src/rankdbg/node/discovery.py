@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import stat as stat_module
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,8 +52,9 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
-def find_processes() -> Found:
-    """Those with an agent by their cards, those without by /proc."""
+def find_processes(others: Collection[int] = ()) -> Found:
+    """Those with an agent by their cards, those without by /proc. `others` are wanted too,
+    whatever they are."""
     found = Found()
     directories = [rendezvous.directory()]
     known: set[int] = set()
@@ -64,7 +66,9 @@ def find_processes() -> Found:
             directories.append(os.path.abspath(elsewhere))
             _add_carded(directories[-1], found, known)
         if pid not in known:
-            process = _just_started(pid, directories) or _without_agent(pid, command, environ)
+            process = _just_started(pid, directories) or _without_agent(
+                pid, command, environ, pid in others
+            )
             if process is not None:
                 found.processes.append(process)
     return found
@@ -156,14 +160,18 @@ def _python_processes(known: set[int], found: Found) -> dict[int, tuple[list[str
     return results
 
 
-def _without_agent(pid: int, command: list[str], environ: dict[str, str]) -> Process | None:
-    """A Python process without an agent, if its environment or title shows it to be of a job."""
+def _without_agent(
+    pid: int, command: list[str], environ: dict[str, str], wanted: bool
+) -> Process | None:
+    """A Python process without an agent, if it is wanted, or if its environment or title shows
+    it to be of a job."""
     stat = processes.read_stat(pid)
     if stat is None or not command or _is_rankdbg(command):
         return None
     under_rankdbg = environ.get("RANKDBG", "0") != "0"
     labels = {**identity.from_title(" ".join(command)), **identity.from_environment(environ)}
-    if "rank" not in labels and "engine" not in labels and not under_rankdbg:
+    wanted = wanted or under_rankdbg or "rank" in labels or "engine" in labels
+    if not wanted:
         return None
     labels.setdefault("job", _made_up_job(labels, command, stat))
     reason = "not started under rankdbg run"
@@ -184,7 +192,9 @@ def _made_up_job(labels: dict[str, Any], command: list[str], stat: processes.Sta
     """A name for a job that has none. The processes of an engine have that in common from
     which they all descend: two servers on one machine are two jobs."""
     if "engine" not in labels:
-        return f"{identity.script_name(command)}-{stat.ppid:x}"
+        return identity.made_up_job(command, stat.ppid)
+    if labels["engine"] == "ray" and (job := _ray_job(stat.pid)):
+        return job
     top = stat
     while (parent := processes.read_stat(top.ppid)) is not None and parent.pid != 1:
         words, _ = processes.read_all([parent.pid], processes.command)
@@ -192,6 +202,20 @@ def _made_up_job(labels: dict[str, Any], command: list[str], stat: processes.Sta
             break
         top = parent
     return f"{labels['engine']}-{top.pid:x}"
+
+
+def _ray_job(pid: int) -> str:
+    """The job that a worker of Ray has written first into its log; an idle one has none. Its
+    environment does not say: Ray starts workers before it knows for which job."""
+    try:
+        log = os.readlink(f"/proc/{pid}/fd/1")
+        if not os.path.basename(log).startswith("worker-"):
+            return ""
+        with open(log, "rb") as file:
+            mark, _, job = file.readline(100).decode("ascii", "replace").strip().rpartition(":")
+    except OSError:
+        return ""
+    return f"ray-{job}" if mark == ":job_id" and job.isalnum() else ""
 
 
 def _is_rankdbg(command: list[str]) -> bool:
@@ -214,6 +238,46 @@ def remove_stale(found: list[Process]) -> list[Process]:
             continue
         _remove_files(process)
     return remaining
+
+
+def in_scope(found: list[Process], scope: Mapping[str, Any]) -> list[Process]:
+    """Those that the session has come for: a node that a Slurm job shares with others runs
+    their processes too. The dead have no environment left; they go with their job."""
+    wanted: Mapping[str, str] = scope.get("environment", {})
+    if wanted:
+        fits = _with_environment([p.pid for p in found if p.alive], wanted)
+        jobs = {process.job for process in found if process.pid in fits}
+        found = [p for p in found if (p.pid in fits if p.alive else p.job in jobs)]
+    if scope.get("job"):
+        for process in found:
+            process.labels = {**process.labels, "job": scope["job"]}
+    return found
+
+
+def name_job(found: list[Process], name: str) -> None:
+    """Processes whose job has no name of its own belong to this one: a pod is part of one job,
+    and its launcher and ranks do not know what that is called."""
+    for process in found:
+        if process.job == identity.made_up_job(process.command, process.ppid):
+            process.labels = {**process.labels, "job": name}
+
+
+def _with_environment(pids: list[int], wanted: Mapping[str, str]) -> set[int]:
+    """Where a process has written its title over its environment (setproctitle), or it
+    cannot be read, the one from which it descends tells."""
+    fits: set[int] = set()
+    telling = {pid: pid for pid in pids}
+    while telling:
+        environments, _ = processes.read_all(set(telling.values()), processes.environment)
+        undecided: dict[int, int] = {}
+        for pid, teller in telling.items():
+            has = environments.get(teller, {})
+            if wanted.items() <= has.items():
+                fits.add(pid)
+            elif not wanted.keys() & has.keys() and (parent := processes.parent(teller)) > 1:
+                undecided[pid] = parent
+        telling = undecided
+    return fits
 
 
 def _remove_files(process: Process) -> None:

@@ -172,6 +172,12 @@ def _status_field(pid: int | str, name: str) -> str:
     return ""
 
 
+_CONTAINER_LACKS = (
+    "the container lacks SYS_PTRACE",
+    'in the pod spec: securityContext: {capabilities: {add: ["SYS_PTRACE"]}}',
+)
+
+
 def why_no_ptrace(pid: int) -> tuple[str, str]:
     """Why this user may not look into that process, and what to change."""
     uid = (_status_field(pid, "Uid").split() or [""])[0]
@@ -179,6 +185,8 @@ def why_no_ptrace(pid: int) -> tuple[str, str]:
         return f"process {pid} is gone", ""
     if os.geteuid() not in (0, int(uid)):
         return f"process {pid} belongs to uid {uid}", "run rankdbg as that user, or as root"
+    if os.geteuid() == 0 and not _may_trace_all():
+        return _CONTAINER_LACKS
     scope = _yama_scope()
     if scope == 1:
         return (
@@ -192,9 +200,14 @@ def why_no_ptrace(pid: int) -> tuple[str, str]:
         )
     if os.geteuid() != 0 and os.stat(f"/proc/{pid}").st_uid != int(uid):
         return f"process {pid} is not dumpable (it has changed its user)", "run rankdbg as root"
-    if not int(_status_field("self", "CapEff") or "0", 16) >> 19 & 1:
-        return "the container lacks SYS_PTRACE", "add it to the pod's securityContext"
+    if not _may_trace_all():
+        return _CONTAINER_LACKS
     return "ptrace is not permitted here", "look at the container's seccomp profile"
+
+
+def _may_trace_all() -> bool:
+    """Whether this process has CAP_SYS_PTRACE, which root in a container may lack."""
+    return bool(int(_status_field("self", "CapEff") or "0", 16) >> 19 & 1)
 
 
 def _yama_scope() -> int:

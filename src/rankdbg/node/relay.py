@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
+import resource
 import selectors
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 
@@ -25,36 +26,83 @@ class NoAnswer:
     detail: str = ""
 
 
+class Kept:
+    """Connections that stay open for the next question, one to an agent.
+
+    To accept a connection and to start a thread for it is half of what a command to a stopped
+    rank costs, and whoever has commanded it will do so again. The agent hangs up by itself
+    when no question comes for two minutes.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[str, socket.socket] = {}
+        # The other descriptors are for those who ask at the same time.
+        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
+
+    def take(self, path: str) -> socket.socket | None:
+        return self._idle.pop(path, None)
+
+    def keep(self, path: str, connection: socket.socket) -> None:
+        full = len(self._idle) >= self._most
+        if full or self._idle.setdefault(path, connection) is not connection:
+            connection.close()
+
+    def drop_all_but(self, paths: Container[str]) -> None:
+        for path in [path for path in self._idle if path not in paths]:
+            if connection := self.take(path):
+                connection.close()
+
+
 @dataclass
 class _Conversation(Generic[K]):
     key: K
     connection: socket.socket
     unsent: bytes
+    greeted: bool
     lines: wire.Lines = field(default_factory=wire.Lines)
-    greeted: bool = False
+
+    def send(self) -> None:
+        try:
+            sent = self.connection.send(self.unsent)
+        except BlockingIOError:
+            return
+        self.unsent = self.unsent[sent:]
 
 
 def ask_agents(
-    sockets: Mapping[K, str], questions: Mapping[K, wire.Message], deadline: float
+    sockets: Mapping[K, str],
+    questions: Mapping[K, wire.Message],
+    deadline: float,
+    kept: Kept | None = None,
 ) -> dict[K, Any | NoAnswer]:
     """What each agent answers, or why there is no answer. `deadline` is on time.monotonic()."""
-    results = _ask_once(sockets, questions, deadline)
-    # A program that has closed all descriptors, the agent's among them, hangs up on whoever
-    # comes first; the agent then listens anew.
+    results = _ask_once(sockets, questions, deadline, kept)
+    # An agent hangs up on a connection that was idle too long. And a program that has closed
+    # all descriptors, the agent's among them, hangs up on whoever comes first; the agent then
+    # listens anew.
     hung_up = {
         key: sockets[key]
         for key, result in results.items()
         if isinstance(result, NoAnswer) and result.why == "closed"
     }
-    return {**results, **_ask_once(hung_up, questions, deadline)}
+    return {**results, **_ask_once(hung_up, questions, deadline, kept)}
 
 
 def _ask_once(
-    sockets: Mapping[K, str], questions: Mapping[K, wire.Message], deadline: float
+    sockets: Mapping[K, str],
+    questions: Mapping[K, wire.Message],
+    deadline: float,
+    kept: Kept | None,
 ) -> dict[K, Any | NoAnswer]:
     results: dict[K, Any | NoAnswer] = {}
     with selectors.DefaultSelector() as selector:
-        _open_all(sockets, questions, deadline, selector, results)
+        for key, path in sockets.items():
+            opened = _open(key, path, questions[key], deadline, kept)
+            if isinstance(opened, NoAnswer):
+                results[key] = opened
+            else:
+                unsent = selectors.EVENT_WRITE if opened.unsent else 0
+                selector.register(opened.connection, selectors.EVENT_READ | unsent, opened)
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for entry, events in selector.select(left):
                 conversation: _Conversation[K] = entry.data
@@ -62,32 +110,38 @@ def _ask_once(
                 if outcome is not None:
                     results[conversation.key] = outcome[0]
                     selector.unregister(conversation.connection)
-                    conversation.connection.close()
+                    if kept is None or isinstance(outcome[0], NoAnswer):
+                        conversation.connection.close()
+                    else:
+                        kept.keep(sockets[conversation.key], conversation.connection)
         for entry in list(selector.get_map().values()):
             results[entry.data.key] = NoAnswer("late")
             entry.data.connection.close()
     return results
 
 
-def _open_all(
-    sockets: Mapping[K, str],
-    questions: Mapping[K, wire.Message],
-    deadline: float,
-    selector: selectors.BaseSelector,
-    results: dict[K, Any | NoAnswer],
-) -> None:
-    for key, path in sockets.items():
-        try:
+def _open(
+    key: K, path: str, question: wire.Message, deadline: float, kept: Kept | None
+) -> _Conversation[K] | NoAnswer:
+    """A conversation whose question is on its way: the agent, once awake, finds it there."""
+    connection = kept.take(path) if kept else None
+    greeted = connection is not None
+    message = wire.encode({"id": 1, **question})
+    try:
+        if connection is None:
             connection = _connect(path, deadline)
-        except TimeoutError:
-            results[key] = NoAnswer("late")
-            continue
-        except OSError as error:
-            results[key] = NoAnswer("refused", error.strerror or str(error))
-            continue
-        message = wire.encode(wire.hello()) + wire.encode({"id": 1, **questions[key]})
-        conversation = _Conversation(key, connection, message)
-        selector.register(connection, selectors.EVENT_READ | selectors.EVENT_WRITE, conversation)
+            message = wire.encode(wire.hello()) + message
+        conversation = _Conversation(key, connection, message, greeted)
+    except TimeoutError:
+        return NoAnswer("late")
+    except OSError as error:
+        return NoAnswer("refused", error.strerror or str(error))
+    try:
+        conversation.send()
+    except OSError as error:
+        connection.close()
+        return NoAnswer("closed", str(error))
+    return conversation
 
 
 def _connect(path: str, deadline: float) -> socket.socket:
@@ -115,8 +169,7 @@ def _advance(
     connection = conversation.connection
     try:
         if events & selectors.EVENT_WRITE:
-            sent = connection.send(conversation.unsent)
-            conversation.unsent = conversation.unsent[sent:]
+            conversation.send()
             if not conversation.unsent:
                 selector.modify(connection, selectors.EVENT_READ, conversation)
         if events & selectors.EVENT_READ:

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Any
 
-from rankdbg import masking, wire
-from rankdbg.node import classify, discovery, inquiry, processes, relay
+from rankdbg import masking, rendezvous, wire
+from rankdbg.node import checking, classify, discovery, inquiry, processes, relay
 from rankdbg.node.discovery import Process
+from rankdbg.node.holding import Holding
 from rankdbg.node.inquiry import Key
+from rankdbg.node.known import call_by_names, from_message, known_or_below
 from rankdbg.node.sampling import Sampler
 from rankdbg.user_code import innermost_user_frame
 
@@ -19,8 +21,11 @@ from rankdbg.user_code import innermost_user_frame
 class Service:
     """Keeps what was found last, so that a question by pid finds the agent's socket."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: Mapping[str, Any]) -> None:
+        self._scope = scope
         self._known: dict[Key, Process] = {}
+        self._holding = Holding()
+        self._kept = relay.Kept()  # connections to those that stand in the debugger
 
     def answer(self, message: wire.Message) -> wire.Message:
         question = self.QUESTIONS.get(str(message.get("ask")))
@@ -32,24 +37,42 @@ class Service:
     # --- who is there ---------------------------------------------------------------
 
     def _roster(self, message: wire.Message, deadline: float) -> Any:
-        found = discovery.find_processes()
+        known = from_message(message.get("known"))
+        found = discovery.find_processes(known or ())
         silent = self._ask_cards(found.processes, deadline)
-        classify.classify(found.processes, cache(processes.parent))
-        found.processes = discovery.remove_stale(found.processes)
+        if known is not None:
+            call_by_names(found.processes, known)
+        if self._scope.get("unnamed_job"):
+            discovery.name_job(found.processes, self._scope["unnamed_job"])
+        parent = cache(processes.parent)
+        classify.classify(found.processes, parent)
+        remaining = discovery.remove_stale(found.processes)
+        if known is not None:
+            remaining = known_or_below(remaining, known, parent)
+        found.processes = discovery.in_scope(remaining, self._scope)
         self._known = {process.key: process for process in found.processes}
+        self._kept.drop_all_but({process.socket for process in found.processes if process.stops})
         if message.get("where", True):
             self._look_from_outside(found.processes, deadline)
         return {
             "host": os.uname().nodename,
+            "machine": rendezvous.machine(),
             "processes": [_describe(process, silent) for process in found.processes],
-            "notes": found.notes,
+            "notes": found.notes + self._notes_if_none(found.processes),
             "other_users": [] if found.processes else discovery.other_users(),
         }
+
+    def _notes_if_none(self, found: list[Process]) -> list[str]:
+        """Where else ranks may be, as the session knows."""
+        if any(process.kind == "rank" for process in found):
+            return []
+        return [str(note) for note in self._scope.get("if_no_ranks", ())]
 
     def _ask_cards(self, found: list[Process], deadline: float) -> dict[Key, str]:
         """Bring the labels up to date by asking the agents; who is silent, and why."""
         asked = {p.key: p for p in found if p.alive and p.socket and inquiry.can_answer(p)}
-        answers = inquiry.ask(asked, {key: {"ask": "card"} for key in asked}, deadline)
+        questions = {key: {"ask": "card"} for key in asked}
+        answers = inquiry.ask(asked, questions, deadline, kept=self._kept)
         silent: dict[Key, str] = {}
         for key, process in asked.items():
             match answers[key]:
@@ -81,7 +104,7 @@ class Service:
 
     def _stacks(self, message: wire.Message, deadline: float) -> Any:
         """Several samples of the stacks of several processes. Equal stacks are sent once."""
-        wanted = self._wanted(message)
+        wanted = self._wanted(message, deadline)
         samples = max(1, min(1000, int(message.get("samples", 1))))
         interval = float(message.get("interval", 0.25))
         sampler = Sampler(wanted, message, deadline)
@@ -93,8 +116,11 @@ class Service:
             sampler.look_again_at_the_busy()
         return sampler.result()
 
-    def _wanted(self, message: wire.Message) -> dict[Key, Process]:
-        """The processes that a question names. One that is not known is dead by now."""
+    def _wanted(self, message: wire.Message, deadline: float) -> dict[Key, Process]:
+        """The processes that a question names. One that is not known is dead by now; but a
+        node process that has come in the place of another has yet to look."""
+        if not self._known:
+            self._roster({"where": False}, deadline)
         wanted: dict[Key, Process] = {}
         for pid, start in message.get("processes", ()):
             known = self._known.get((pid, start))
@@ -121,7 +147,13 @@ class Service:
     def _command(self, message: wire.Message, deadline: float) -> Any:
         """One line for the debugger of each rank, and what came back."""
         seconds = max(0.1, (deadline - time.monotonic()) * 0.9)
-        question = {"ask": "command", "line": message.get("line"), "timeout": seconds}
+        keys = ("line", "without")
+        question = {"ask": "command", **{key: message.get(key) for key in keys}}
+        return self._relay(message, {**question, "timeout": seconds}, deadline, self._kept)
+
+    def _source(self, message: wire.Message, deadline: float) -> Any:
+        """A file of code in each rank: `do` is give (a copy's `text`), read or digest."""
+        question = {"ask": "source", **{key: message.get(key) for key in ("do", "file", "text")}}
         return self._relay(message, question, deadline)
 
     def _environment(self, message: wire.Message, deadline: float) -> Any:
@@ -143,12 +175,36 @@ class Service:
         question = {"ask": "break", **{key: message.get(key) for key in keys}}
         return self._relay(message, question, deadline)
 
-    def _relay(self, message: wire.Message, question: wire.Message, deadline: float) -> Any:
+    def _hold(self, message: wire.Message, deadline: float) -> Any:
+        """Timeouts of process groups, until `end`, or for as long as this process lives."""
+        if message.get("end"):
+            self._holding.end()
+            return {"answers": [], "silent": []}
+        self._holding.keep(str(message.get("job")))
+        return self._relay(message, self._holding.question(), deadline)
+
+    def _collectives(self, message: wire.Message, deadline: float) -> Any:
+        return self._relay(message, {"ask": "collectives"}, deadline)
+
+    def _check(self, message: wire.Message, deadline: float) -> Any:
+        """What works on this node."""
+        self._roster({"where": False}, deadline)
+        ranks = [process for process in self._known.values() if process.kind == "rank"]
+        return {"findings": checking.check(ranks, deadline)}
+
+    def _relay(
+        self,
+        message: wire.Message,
+        question: wire.Message,
+        deadline: float,
+        kept: relay.Kept | None = None,
+    ) -> Any:
         """A question that only an agent can answer."""
-        wanted = self._wanted(message)
+        wanted = self._wanted(message, deadline)
         asked = {key: p for key, p in wanted.items() if p.socket and inquiry.can_answer(p)}
         begun = time.monotonic()
-        answers = inquiry.ask(asked, dict.fromkeys(asked, question), deadline, patience=None)
+        questions = dict.fromkeys(asked, question)
+        answers = inquiry.ask(asked, questions, deadline, patience=None, kept=kept)
         waited = time.monotonic() - begun
         good, silent = [], []
         for key, process in wanted.items():
@@ -172,9 +228,13 @@ class Service:
         "evaluate": _evaluate,
         "stops": _stops,
         "command": _command,
+        "source": _source,
         "environment": _environment,
         "pause": _pause,
         "break": _break,
+        "hold": _hold,
+        "collectives": _collectives,
+        "check": _check,
     }
 
 
@@ -219,6 +279,8 @@ def _state(process: Process, silent: Mapping[Key, str]) -> tuple[str, str]:
         return "stopped", processes.explain_state(stat)
     if stat.state == "D":
         return "blocked", processes.explain_state(stat)
+    if process.labels.get("paused"):  # in somebody else's debugger
+        return "stopped", str(process.labels["paused"])
     if not process.socket:
         return "no agent", process.no_agent_because
     if process.key in silent:

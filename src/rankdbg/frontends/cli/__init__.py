@@ -22,6 +22,7 @@ VERBS = {
     "ps": "jobs and ranks: who is there, in what state, where",
     "select": "which ranks a selection picks",
     "stacks": "one merged tree of all ranks' stacks, the odd one out named",
+    "collectives": "who is missing from which collective, by torch's flight recorder",
     "ask": "evaluate an expression in ranks, without stopping them",
     "shell": "a prompt for all of this: list, cast, attach, ask, where, ...",
     "list": "which ranks stand in the debugger, where and why",
@@ -29,6 +30,10 @@ VERBS = {
     "continue": "let stopped ranks go on",
     "pause": "stop running ranks where they are",
     "break": "stop, or log, at a line of a running job",
+    "doctor": "what the logs say: what failed first, why, and what to do",
+    "phases": "in which phase each rank is, as far as its log tells",
+    "rules": "the failures and phases that logs are read for; test a rule file",
+    "check": "what works on every node of a target, and what to change",
     "save": "keep everything that can be seen now, to look at later",
     "demo": "a small real job that hangs, and what rankdbg says about it",
     "completion": "shell completion for bash, zsh and fish",
@@ -180,7 +185,7 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
             dest="everything",
             help="processes that are not ranks too: launchers, helpers, children of ranks",
         )
-    parser.add_argument("-t", "--target", default="local", help="local (default) or snapshot:DIR")
+    add_target(parser)
     parser.add_argument("--job", help="which job, where several run")
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(
@@ -189,6 +194,37 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
         default=5.0,
         metavar="SECONDS",
         help="how long to wait for an answer (default: 5)",
+    )
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-t",
+        "--target",
+        action="append",
+        metavar="TARGET",
+        help="where the job runs (default: this machine, or the allocation that this is in): "
+        "local, ssh:HOST,HOST, slurm:JOB, k8s:NAMESPACE/POD, ray:auto, monarch, snapshot:DIR; "
+        "may be given several times",
+    )
+    reach = parser.add_argument_group("to reach it")
+    reach.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="LOCAL=REMOTE",
+        help="a folder here and where the ranks have it",
+    )
+    reach.add_argument("--python", default="", help="the interpreter on the nodes")
+    reach.add_argument("-c", "--container", default="", help="the container in a pod")
+    reach.add_argument("--context", default="", help="kubectl's context")
+    reach.add_argument("--kubectl", default="", metavar="COMMAND", help="kubectl or oc")
+    reach.add_argument(
+        "--srun",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="one more option for srun, as in --srun=--container-name=train",
     )
 
 

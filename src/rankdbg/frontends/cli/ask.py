@@ -31,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.answers import AnswerReport
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.session import Session
 
     check_expression(options.expression)
     frame = parse_frame(options.frame)
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         ranks, everybody = choose(session, options)
         answers = session.evaluate(ranks, options.expression, frame, options.thread)
         report = AnswerReport(answers, everybody)

@@ -28,17 +28,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.casts import CastReport
     from rankdbg.frontends.reports.ranks import choose
+    from rankdbg.frontends.reports.sources import Sources
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.session import Session
 
     line = check_command(options.command, options.yes)
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         ranks, everybody = choose(session, options)
-        report = CastReport(session.command(ranks, line), everybody)
+        sources = Sources(session)
+        report = CastReport(sources.command(ranks, line), everybody)
+        warnings = sources.tell(everybody)
         if options.json:
-            print_json("cast", report.as_json())
+            print_json("cast", {**report.as_json(), "warnings": warnings})
         else:
             report.print(Terminal())
     return 0 if report.answered else 1

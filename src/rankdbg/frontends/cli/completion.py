@@ -75,6 +75,8 @@ def candidates(before: list[str]) -> Iterable[str]:
         if before[-1] in action.option_strings and action.nargs != 0:
             if before[-1] in ("-t", "--target"):
                 return ("local", "snapshot:")
+            if before[-1] == "--ranks":
+                return ("all", *_labels())
             return map(str, action.choices or ())
     options = [option for action in actions for option in action.option_strings]
     wanted = next((a for a in actions if not a.option_strings), None)

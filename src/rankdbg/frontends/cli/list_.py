@@ -16,16 +16,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
+    from rankdbg.frontends.reports.sources import Sources
     from rankdbg.frontends.reports.stops import StopReport
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.session import Session
 
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         ranks, everybody = choose(session, options)
-        report = StopReport(session.stops(ranks), everybody)
+        sources = Sources(session)
+        report = StopReport(sources.stops(ranks), everybody)
+        warnings = sources.tell(everybody)
         if options.json:
-            print_json("list", report.as_json())
+            print_json("list", {**report.as_json(), "warnings": warnings})
         else:
             report.print(Terminal())
     return 0

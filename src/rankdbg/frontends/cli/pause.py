@@ -21,12 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.pauses import PauseReport
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.session import Session
 
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         ranks, everybody = choose(session, options)
         report = PauseReport(session.pause(ranks, options.cancel), everybody)
         if options.json:

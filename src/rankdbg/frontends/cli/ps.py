@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from rankdbg import grouping, selection
 from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.reaching import open_session
 from rankdbg.frontends.reports.ranks import Paths, frame_json, label, marked
 from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
-from rankdbg.session import Roster, Session, check_job
+from rankdbg.session import Roster, check_job
 from rankdbg.types import Rank
 
 MOST_ROWS = 20
@@ -31,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     parsed = selection.parse(options.ranks)
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         roster = session.roster()
         jobs = roster.jobs(options.everything)
         check_job(roster, jobs, options.job)
@@ -125,21 +126,26 @@ def _folded(ranks: Sequence[Rank]) -> list[Row]:
         role, state, function, line, detail = cast("tuple[str, ...]", value)
         mark = "<- alone here" if is_odd and len(members) == 1 else "<- few here" * is_odd
         role_cell = [role] if roles else []
-        cells = [label(members, ranks), *role_cell, state, function, line]
+        among = [rank for rank in ranks if rank.role == role] if roles else ranks
+        cells = [label(members, among), *role_cell, state, function, line]
         rows.append([*cells, detail or mark])
     return rows
 
 
 def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
     paths = Paths(rank.where.file for rank in ranks if rank.where)
-    rows: list[Row] = [["RANK", "COORDINATES", "ROLE", "HOST", "PID", "STATE", "WHERE", "", ""]]
-    for rank in ranks:
+    names = [_name(rank) for rank in ranks]
+    called = ["NAME"] if any(names) else []
+    head = ["RANK", "COORDINATES", "ROLE", *called, "HOST", "PID", "STATE", "WHERE", "", ""]
+    rows: list[Row] = [head]
+    for rank, name in zip(ranks, names, strict=True):
         coordinates = " ".join(f"{name}={value}" for name, value in rank.coordinates.items())
         rows.append(
             [
                 "-" if rank.number is None else str(rank.number),
                 coordinates,
                 rank.role or ("" if rank.kind == "rank" else f"({rank.kind})"),
+                *([name] if called else []),
                 rank.host,
                 str(rank.pid),
                 rank.state,
@@ -149,6 +155,11 @@ def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
             ]
         )
     return rows
+
+
+def _name(rank: Rank) -> str:
+    """What its launcher calls it: the actor's name if it has one, and the worker."""
+    return f"{rank.names.get('actor', '')} {rank.names.get('worker', '')[:8]}".strip()
 
 
 def _print_table(terminal: Terminal, rows: list[Row]) -> None:
@@ -206,6 +217,7 @@ def _rank_json(rank: Rank, roster: Roster) -> dict[str, Any]:
         "kind": rank.kind,
         "coordinates": dict(rank.coordinates),
         "role": rank.role,
+        "names": dict(rank.names),
         "host": rank.host,
         "pid": rank.pid,
         "start": rank.process.start,

@@ -42,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="save uncaught exceptions there, to be opened with -t snapshot:DIR",
     )
+    parser.add_argument(
+        "--hold-timeouts",
+        action="store_true",
+        help="process groups of torch wait for a rank that stands in the debugger",
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
@@ -52,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
     job = _job_name(command) if options.job is None else _checked("job", options.job)
     environment = _environment(job, options.mesh, options.role)
     environment.update(_on_error(options.break_on_error, options.save_on_error))
+    if options.hold_timeouts:
+        environment = {**_patience(), **environment, "RANKDBG_HOLD_TIMEOUTS": "1"}
     program = _find_program(command[0])
     if sys.stderr is not None:  # closed with 2>&-
         sys.stderr.write(_greeting(job, program, command))
@@ -130,6 +137,16 @@ def _on_error(hold: bool, directory: str | None) -> dict[str, str]:
             raise BadInput(f"{directory} holds what was saved of a job", hint="name a new one")
         environment["RANKDBG_SAVE_ON_ERROR"] = os.path.abspath(directory)
     return environment
+
+
+def _patience() -> dict[str, str]:
+    """What NCCL must know before it starts, where the user has not said otherwise: its
+    watchdog shall not end a process whose collective waits for one in the debugger."""
+    seconds = 20 * 24 * 3600  # in milliseconds it still fits into 32 bits
+    return {
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+        "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC": str(seconds),
+    }
 
 
 def _holds_a_saved_job(directory: str) -> bool:

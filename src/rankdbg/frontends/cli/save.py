@@ -24,9 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.session import Session
+    from rankdbg.frontends.reaching import open_session
 
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         ranks = session.job(options.job, where=True)
         session.collect_all(ranks)
         session.save(options.directory)

@@ -25,10 +25,10 @@ def run(options: argparse.Namespace) -> int:
         everybody = mesh.roster(mesh.parse(options.mesh))
         chosen = selection.pick(selection.parse(options.ranks), everybody)
     else:
+        from rankdbg.frontends.reaching import open_session
         from rankdbg.frontends.reports.ranks import choose
-        from rankdbg.session import Session
 
-        with Session(options.target, options.timeout) as session:
+        with open_session(options) as session:
             chosen, everybody = choose(session, options)
     if options.json:
         numbers = [rank.number for rank in chosen if rank.number is not None]

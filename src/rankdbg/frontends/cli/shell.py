@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.shell import run_shell
 
-    return run_shell(options.target, options.job, options.timeout)
+    with open_session(options) as session:
+        session.reopens = True
+        return run_shell(session, options.job)

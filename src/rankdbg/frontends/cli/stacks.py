@@ -30,12 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.reports.stacks import StackReport
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.session import Session
 
-    with Session(options.target, options.timeout) as session:
+    with open_session(options) as session:
         ranks, everybody = choose(session, options)
         seen, silent = session.stacks(
             ranks,

@@ -11,6 +11,8 @@ from rankdbg.frontends.terminal import Terminal
 from rankdbg.selection import format_ranks
 from rankdbg.types import Answer, Frame, Rank, Silence
 
+WITHOUT_OUTPUT = {"ended": "goes on", "cancelled": "was about to pause, and will not"}
+
 
 class CastReport:
     def __init__(self, answers: Sequence[Answer | Silence], everybody: Sequence[Rank]) -> None:
@@ -19,7 +21,7 @@ class CastReport:
         came = [answer for answer in answers if isinstance(answer, Answer)]
         self.running = [a for a in came if a.value["state"] == "running"]
         self.not_stopped = [a.rank for a in came if a.value["state"] == "none"]
-        self.answered = [a for a in came if a.value["state"] in ("stopped", "ended")]
+        self.answered = [a for a in came if a.value["state"] in ("stopped", *WITHOUT_OUTPUT)]
         outputs = ((a.rank, (a.value["output"], a.value["state"])) for a in self.answered)
         self.groups: list[Any] = grouping.group_equal(outputs)
 
@@ -50,7 +52,7 @@ class CastReport:
     def print(self, terminal: Terminal) -> None:
         for (output, state), members in self.groups:
             who = label(members, self.everybody)
-            text = output.rstrip("\n") or ("goes on" if state == "ended" else "(no output)")
+            text = output.rstrip("\n") or WITHOUT_OUTPUT.get(state, "(no output)")
             indent = " " * (len(who) + 2)
             first, *rest = text.split("\n")
             terminal.print(f"{terminal.bold(who)}  {first}")

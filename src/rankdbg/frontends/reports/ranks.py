@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,7 +24,14 @@ def choose(session: Session, options: argparse.Namespace) -> tuple[list[Rank], l
         members = [r for job, ranks in jobs.items() if options.job in (None, job) for r in ranks]
     else:
         members = session.job(options.job)
+    warn_of_silent_nodes(session)
     return selection.pick(parsed, members), members
+
+
+def warn_of_silent_nodes(session: Session) -> None:
+    """Who runs there is not known, and so cannot be said to be silent."""
+    for node, reason in session.silent_nodes.items():
+        Terminal(sys.stderr).print(f"silent: node {node}  ({reason})")
 
 
 def label(ranks: Iterable[Rank], among: Sequence[Rank], most: int = 30) -> str:

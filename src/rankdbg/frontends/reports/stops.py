@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from rankdbg import grouping
+from rankdbg.frontends.reports.limits import LimitReport
 from rankdbg.frontends.reports.ranks import Paths, frame_json, label, print_silent, silent_json
-from rankdbg.frontends.terminal import Terminal, cut
+from rankdbg.frontends.terminal import Terminal, cut, cut_path
 from rankdbg.types import Answer, Frame, Rank, Silence
 
 
@@ -21,6 +22,7 @@ class StopReport:
             if isinstance(answer, Answer)
             for stop in answer.value["stops"]
         ]
+        self.limits = LimitReport(answers, everybody)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -38,6 +40,7 @@ class StopReport:
                 }
                 for rank, stop in self.stops
             ],
+            "in_flight": self.limits.as_json(),
             "silent": silent_json(self.silent),
         }
 
@@ -46,6 +49,7 @@ class StopReport:
             terminal.print("no rank is stopped")
         else:
             self._print_table(terminal)
+        self.limits.print(terminal)
         print_silent(terminal, self.silent, self.everybody)
 
     def _print_table(self, terminal: Terminal) -> None:
@@ -65,9 +69,15 @@ class StopReport:
         widths = [max(len(row[i]) for row in rows) for i in range(4)]
         if not any(row[2] for row in rows[1:]):
             widths[2] = 0
+        width = max(80, terminal.width)
+        # Why it stopped says more than the beginning of a long place.
+        why = min(max(len(row[4]) for row in rows), width // 3)
+        taken = sum(w + 2 for w in widths[:3] if w)
+        widths[3] = min(widths[3], max(20, width - taken - 2 - why))
         for number, cells in enumerate(rows):
+            cells = (*cells[:3], cut_path(cells[3], widths[3]), cells[4])
             shown = [f"{cell:{w}}" for cell, w in zip(cells, widths, strict=False) if w]
-            line = cut("  ".join([*shown, cells[4]]).rstrip(), max(80, terminal.width))
+            line = cut("  ".join([*shown, cells[4]]).rstrip(), width)
             terminal.print(terminal.dim(line) if number == 0 else line)
 
 

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Sequence
 
 from rankdbg.frontends.reports.casts import CastReport
+from rankdbg.frontends.reports.sources import Sources
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.session import Session
 from rankdbg.types import Answer, ProcessKey, Rank, Silence
 
 PATIENCE = 0.5
@@ -17,8 +17,8 @@ PATIENCE = 0.5
 class Arrivals:
     """Watches ranks that have not come back, and prints their answers when they do."""
 
-    def __init__(self, session: Session, terminal: Terminal) -> None:
-        self._session = session
+    def __init__(self, sources: Sources, terminal: Terminal) -> None:
+        self._sources = sources
         self._terminal = terminal
         self._away: dict[ProcessKey, Rank] = {}
         self._everybody: Sequence[Rank] = ()
@@ -54,7 +54,7 @@ class Arrivals:
                 if not away:
                     self._watching = None
                     return
-            self._show(self._session.command(away, None, PATIENCE))
+            self._show(self._sources.command(away, None, PATIENCE))
 
     def _show(self, answers: Sequence[Answer | Silence]) -> None:
         came = [

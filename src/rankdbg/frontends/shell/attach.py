@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from rankdbg.frontends.reports.sources import Sources
 from rankdbg.frontends.shell.typing import Lines
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.selection import format_ranks
@@ -15,8 +16,11 @@ PATIENCE = 0.5
 
 
 class Attached:
-    def __init__(self, session: Session, rank: Rank, terminal: Terminal, lines: Lines) -> None:
+    def __init__(
+        self, session: Session, sources: Sources, rank: Rank, terminal: Terminal, lines: Lines
+    ) -> None:
         self._session = session
+        self._sources = sources
         self._rank = rank
         self._terminal = terminal
         self._lines = lines
@@ -57,7 +61,8 @@ class Attached:
         return f"({self._name}) " if own.startswith("(Pdb)") else own
 
     def _command(self, line: str | None, seconds: float) -> dict[str, Any] | None:
-        (answer,) = self._session.command([self._rank], line, seconds)
+        (answer,) = self._sources.command([self._rank], line, seconds)
+        self._sources.tell([self._rank])
         if isinstance(answer, Silence):
             self._terminal.print(f"{self._name} is silent: {answer.reason}")
             return None

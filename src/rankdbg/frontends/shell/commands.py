@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from rankdbg import selection
 from rankdbg.errors import BadInput, RankdbgError
+from rankdbg.frontends.breaking import clear_breaks, set_break
 from rankdbg.frontends.cli import break_
 from rankdbg.frontends.cli.ask import check_expression
 from rankdbg.frontends.cli.cast import check_command
@@ -13,6 +14,7 @@ from rankdbg.frontends.reports.answers import AnswerReport
 from rankdbg.frontends.reports.breaks import BreakList, BreakReport, ClearReport
 from rankdbg.frontends.reports.casts import CastReport
 from rankdbg.frontends.reports.pauses import PauseReport
+from rankdbg.frontends.reports.sources import Sources
 from rankdbg.frontends.reports.stacks import StackReport
 from rankdbg.frontends.reports.stops import StopReport
 from rankdbg.frontends.shell.arrivals import Arrivals
@@ -32,8 +34,9 @@ attach RANK             pdb on one rank; detach, Ctrl-D or Ctrl-C leaves it as i
 cast RANKS COMMAND      one pdb command to many ranks; equal outputs once
 continue [RANKS]        let stopped ranks go on
 pause RANKS             stop running ranks where they are
-break FILE:LINE [if CONDITION] [log "x={x}"]     stop, or log, at a line of a running job
-clear [FILE:LINE]       take this break away, or all
+break FILE:LINE [if CONDITION] [log "x={x}"] [ranks(tp=0)]
+                        stop, or log, at a line of a running job; alone: those that are set
+clear [FILE:LINE] [ranks(tp=0)]     take this break away, or all
 ask RANKS EXPRESSION    a value from ranks, stopped or running
 where [RANKS]           one merged tree of their stacks
 quit                    leave; the stops stay
@@ -46,7 +49,8 @@ class Commands:
         self._job = job
         self._terminal = terminal
         self._lines = lines
-        self._arrivals = Arrivals(session, terminal)
+        self._sources = Sources(session)
+        self._arrivals = Arrivals(self._sources, terminal)
         self._table: dict[str, Callable[[str], None]] = {
             "list": self._list,
             "attach": self._attach,
@@ -64,7 +68,8 @@ class Commands:
     def greet(self) -> None:
         """Open on what is stopped."""
         everybody = self._everybody()
-        report = StopReport(self._session.stops(everybody), everybody)
+        report = StopReport(self._sources.stops(everybody), everybody)
+        self._sources.tell(everybody)
         count = len(report.stops)
         self._terminal.print(
             f"{count} stop{'s' * (count != 1)} in {len(everybody)} ranks.  help for help."
@@ -96,6 +101,8 @@ class Commands:
         name, blank, rest = text.lstrip().partition(" ")
         if not blank:
             return [*self._table, "quit"]
+        if name in ("break", "clear"):
+            return self._complete_break(name, rest)
         if " " in rest.strip() or SHORT.get(name, name) not in self._table:
             return ()
         try:
@@ -104,6 +111,19 @@ class Commands:
             return ()
         dimensions = sorted({f"{key}=" for rank in ranks for key in rank.coordinates})
         return ["all", "ranks(", *dimensions, *(str(r.number) for r in ranks)]
+
+    def _complete_break(self, name: str, rest: str) -> Iterable[str]:
+        """The places of the breaks there are; after one, what may follow it."""
+        try:
+            ranks = self._everybody()
+            if " " in rest:
+                dimensions = sorted({key for rank in ranks for key in rank.coordinates})
+                words = ["if", "log"] if name == "break" and " " not in rest.strip() else []
+                return [*words, "ranks(", *(f"ranks({dimension}=" for dimension in dimensions)]
+            answers = self._session.breaks(ranks)
+        except RankdbgError:
+            return ()
+        return [*break_.places(answers), "ranks("]
 
     # --- the commands -------------------------------------------------------------------
 
@@ -116,7 +136,9 @@ class Commands:
 
     def _list(self, rest: str) -> None:
         ranks, everybody = self._chosen(rest)
-        StopReport(self._session.stops(ranks), everybody).print(self._terminal)
+        report = StopReport(self._sources.stops(ranks), everybody)
+        self._sources.tell(everybody)
+        report.print(self._terminal)
 
     def _attach(self, rest: str) -> None:
         if not rest:
@@ -126,7 +148,8 @@ class Commands:
             which = selection.format_ranks(ranks, everybody)
             raise BadInput(f"attach takes one rank, not {which}", hint=f"cast {rest} COMMAND")
         self._arrivals.forget(ranks)
-        Attached(self._session, ranks[0], self._terminal, self._lines).converse()
+        attached = Attached(self._session, self._sources, ranks[0], self._terminal, self._lines)
+        attached.converse()
 
     def _cast(self, rest: str) -> None:
         where, command = split_selection(rest)
@@ -140,7 +163,8 @@ class Commands:
     def _send(self, where: str, line: str | None) -> None:
         ranks, everybody = self._chosen(where)
         self._arrivals.forget(ranks)
-        report = CastReport(self._session.command(ranks, line, CAST_SECONDS), everybody)
+        report = CastReport(self._sources.command(ranks, line, CAST_SECONDS), everybody)
+        self._sources.tell(everybody)
         report.print(self._terminal)
         self._arrivals.expect([answer.rank for answer in report.running], everybody)
 
@@ -151,18 +175,19 @@ class Commands:
         PauseReport(self._session.pause(ranks), everybody).print(self._terminal)
 
     def _break(self, rest: str) -> None:
-        everybody = self._everybody()
-        if not rest:
-            BreakList(self._session.breaks(everybody), everybody).print(self._terminal)
+        place, chosen = break_.parse([rest])
+        ranks, everybody = self._chosen(chosen)
+        if place is None:
+            BreakList(self._session.breaks(ranks), everybody).print(self._terminal)
             return
-        place = break_.parse([rest])
-        answers = self._session.set_break(everybody, *place)
+        answers = set_break(self._session, ranks, *place)
         BreakReport(answers, everybody, place).print(self._terminal)
 
     def _clear(self, rest: str) -> None:
-        everybody = self._everybody()
-        file, line = break_.parse([rest])[:2] if rest else (None, None)
-        answers = self._session.clear_breaks(everybody, file, line)
+        place, chosen = break_.parse([rest])
+        ranks, everybody = self._chosen(chosen)
+        file, line = place[:2] if place else (None, None)
+        answers = clear_breaks(self._session, ranks, file, line)
         ClearReport(answers, everybody).print(self._terminal)
 
     def _ask(self, rest: str) -> None:

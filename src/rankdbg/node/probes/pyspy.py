@@ -18,9 +18,11 @@ from rankdbg.user_code import is_user_code
 
 @cache
 def executable() -> str | None:
-    """py-spy of rankdbg's own environment, else the one on PATH."""
+    """py-spy of rankdbg's own environment, or what was sent with it, else the one on PATH."""
+    landed = os.environ.get("RANKDBG_LANDED")
     beside = Path(sys.executable).parent / "py-spy"
-    return str(beside) if beside.exists() else shutil.which("py-spy")
+    sent = Path(landed) / "bin/py-spy" if landed else beside
+    return next((str(p) for p in (beside, sent) if p.exists()), None) or shutil.which("py-spy")
 
 
 def available(pid: int) -> str | None:

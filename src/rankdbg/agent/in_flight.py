@@ -1,0 +1,91 @@
+"""Operations of torch's process groups that had begun before timeouts were raised.
+
+They keep the limit with which they began; nothing can change it. So they are named.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rankdbg import wire
+from rankdbg.agent import torch_groups
+from rankdbg.errors import RankdbgError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any
+
+# The flight recorders of gloo and of NCCL; one of them may know nothing.
+_RECORDERS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
+
+# Calls of torch's functions that had begun by then, while they last: thread -> frame.
+_begun: dict[int, FrameType] = {}
+
+
+def note(c10d: Any) -> None:
+    """Called when timeouts have just been raised."""
+    _begun.clear()
+    _begun.update(_entered(c10d))
+
+
+def prune(c10d: Any) -> None:
+    """A frame that has ended must not be kept: it keeps the program's tensors."""
+    now = dict(_entered(c10d)) if _begun else {}
+    for thread, frame in list(_begun.items()):
+        if now.get(thread) is not frame:
+            del _begun[thread]
+
+
+def short_limited(c10d: Any) -> list[dict[str, Any]]:
+    """Those under way whose limit was not raised: operation, group, limit and what is left of
+    it, in seconds. What no recorder knows (recv on gloo, new_group) comes without a limit."""
+    pending = [e for e in _recorded() if not e.get("retired") and e.get("state") != "completed"]
+    if pending:
+        return [described for entry in pending if (described := _described(entry, c10d))]
+    prune(c10d)
+    names = [frame.f_code.co_name for frame in _begun.values()]
+    return [{"operation": name, "group": "", "limit": None, "left": None} for name in names]
+
+
+def _recorded() -> list[dict[str, Any]]:
+    native = sys.modules.get("torch._C._distributed_c10d")
+    entries: dict[str, dict[str, Any]] = {}
+    for name in _RECORDERS:
+        dump = getattr(native, name, None)
+        if dump is not None:
+            try:
+                found = wire.decode(dump()).get("entries", ())
+                entries |= {f"{e['process_group']} {e['time_created_ns']}": e for e in found}
+            except (RankdbgError, RuntimeError, KeyError):  # a version that writes otherwise
+                pass
+    return list(entries.values())
+
+
+def _described(entry: dict[str, Any], c10d: Any) -> dict[str, Any] | None:
+    limit = entry.get("timeout_ms", 0) / 1000
+    left = limit - (time.time_ns() - entry["time_created_ns"]) / 1e9
+    if left < 0 or limit >= torch_groups.long(c10d).total_seconds():
+        return None
+    number, description = [*map(str, entry["process_group"]), ""][:2]
+    return {
+        "operation": str(entry.get("profiling_name")).rpartition(":")[2],
+        "group": description if description not in ("", "undefined") else number,
+        "limit": limit,
+        "left": round(left, 1),
+    }
+
+
+def _entered(c10d: Any) -> Iterator[tuple[int, FrameType]]:
+    """Threads that are in torch's module, each with the outermost of its frames there."""
+    for thread, innermost in sys._current_frames().items():
+        frame: FrameType | None = innermost
+        entered = None
+        while frame is not None:
+            if frame.f_code.co_filename == c10d.__file__:
+                entered = frame
+            frame = frame.f_back
+        if entered is not None and not entered.f_code.co_name.startswith(("get_", "is_", "_")):
+            yield thread, entered

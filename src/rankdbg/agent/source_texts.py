@@ -1,0 +1,242 @@
+"""The text of the code that stopped threads are in: what this process can show of it.
+
+pdb shows what linecache has. So before it shows anything, and whenever a client asks, each
+file of a stack is looked at: is it on disk, and still what was loaded? If not, these are
+tried, and the first that fits the code goes into linecache:
+
+    what was shown of it at an earlier stop, or a client has given
+    what others have put into linecache, and IPython's own store
+    what the module's loader says (zip files, actors whose code came from elsewhere)
+
+Imported when the first thread stops, not before.
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import os
+import time
+import tokenize
+from collections.abc import Iterable, Iterator
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+from rankdbg import rendezvous
+from rankdbg.agent import source_fit, sources, stops
+from rankdbg.user_code import is_user_code
+
+LONGEST_TEXT = 4 << 20
+# Commands that show nothing but text, and so are of no use without it.
+SHOWING = ("l", "list", "ll", "longlist", "source")
+# Clocks of file servers and of processes are not that exact. Being wrong costs a compilation.
+_CLOCKS_DIFFER = 1.0
+
+# The lines of files as they were when they fitted the code that runs.
+_kept: dict[str, list[str]] = {}
+# Files of which linecache has what we gave it.
+_shown: set[str] = set()
+# What became of compiling a text, by its file and its hash.
+_compiled: dict[tuple[str, int], source_fit.Compiled | None] = {}
+# The same of files on disk, with the identity that they had.
+_on_disk: dict[str, tuple[list[int], source_fit.Compiled | None]] = {}
+
+
+# --- looking --------------------------------------------------------------------------------
+
+
+def look(stack: Iterable[FrameType]) -> list[dict[str, Any]]:
+    """Have linecache show the best text of each file of the user's code in a stack.
+
+    `text`: whether it is the one that runs; `identity` and `changed`: of the file on disk.
+    """
+    by_file: dict[str, list[FrameType]] = {}
+    for frame in stack:
+        file = frame.f_code.co_filename
+        if is_user_code(file) and not file.startswith("<"):
+            by_file.setdefault(file, []).append(frame)
+    seen = []
+    for file, frames in by_file.items():
+        try:
+            seen.append(_look_at(file, frames))
+        except OSError:  # the file's name is relative, to a directory that has been removed
+            pass
+    return seen
+
+
+def lacking(stack: Iterable[FrameType]) -> set[str]:
+    return {entry["file"] for entry in look(stack) if not entry["text"]}
+
+
+def _look_at(file: str, frames: list[FrameType]) -> dict[str, Any]:
+    codes = list({id(frame.f_code): frame.f_code for frame in frames}.values())
+    identity = _identity(file)
+    changed = identity is not None and _has_changed(file, identity, codes)
+    if identity is not None and not changed:
+        _take_from_disk(file)
+        return {"file": file, "identity": identity, "text": True, "changed": False}
+    for lines in _other_texts(file, frames[0]):
+        if _fits(file, lines, codes):
+            _show(file, lines)
+            return {"file": file, "identity": identity, "text": True, "changed": changed}
+    if not changed:
+        # Else linecache would ask the loader of a module that has called exec(), and show
+        # the text of that module.
+        _show(file, [])
+    return {"file": file, "identity": identity, "text": False, "changed": changed}
+
+
+def _take_from_disk(file: str) -> None:
+    if file in _shown:  # it was not there, or another
+        _shown.discard(file)
+        for name in _names(file):
+            linecache.cache.pop(name, None)
+    if lines := _cached(file):
+        _kept[file] = lines
+
+
+def _identity(file: str) -> list[int] | None:
+    """Equal on two sides: it is the same file on the same disk, with the same content."""
+    try:
+        found = os.stat(_path(file))
+    except (OSError, ValueError):
+        return None
+    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns]
+
+
+def _path(file: str) -> str:
+    """Where linecache would read it."""
+    return file if os.path.isabs(file) else sources.find_unloaded(file) or file
+
+
+def _has_changed(file: str, identity: list[int], codes: list[CodeType]) -> bool:
+    """Whether a file is another than when it was loaded."""
+    if identity[3] / 1e9 < _process_start() - _CLOCKS_DIFFER:
+        return False
+    if os.path.splitext(file)[1] not in (".py", ""):  # templates give their names to code too
+        return False
+    known = _on_disk.get(file)
+    if known is None or known[0] != identity:
+        try:
+            with tokenize.open(_path(file)) as opened:
+                compiled = source_fit.compile_text(opened.read(), file, codes)
+        except (OSError, SyntaxError, ValueError):
+            compiled = None
+        known = _on_disk[file] = identity, compiled
+    return known[1] is None or not all(map(known[1].has, codes))
+
+
+@cache
+def _process_start() -> float:
+    with open("/proc/uptime", "rb") as file:
+        up = float(file.read().split()[0])
+    return time.time() - up + rendezvous.start_time() / os.sysconf("SC_CLK_TCK")
+
+
+def _other_texts(file: str, frame: FrameType) -> Iterator[list[str]]:
+    """That are not on disk."""
+    yield _kept.get(file, [])
+    yield _cached(file)
+    entry = getattr(linecache, "_ipython_cache", {}).get(file)
+    if entry:
+        yield entry[2]
+    loader: Any = frame.f_globals.get("__loader__")
+    try:
+        text = loader.get_source(frame.f_globals.get("__name__"))
+    except Exception:  # whatever somebody else's loader raises
+        return
+    if isinstance(text, str):
+        yield _lines(text)
+
+
+def _lines(text: str) -> list[str]:
+    """As Python counts them: a form feed, or U+2028, ends none."""
+    return io.StringIO(text).readlines()
+
+
+def _cached(file: str) -> list[str]:
+    entry: Any = linecache.cache.get(file, ())
+    return entry[2] if len(entry) == 4 else []
+
+
+def _fits(file: str, lines: list[str], codes: list[CodeType]) -> bool:
+    if not lines:
+        return False
+    text = "".join(lines)
+    key = file, hash(text)
+    if key not in _compiled:
+        _compiled[key] = source_fit.compile_text(text, file, codes)
+    compiled = _compiled[key]
+    return compiled is not None and all(map(compiled.has_piece, codes))
+
+
+def _show(file: str, lines: list[str]) -> None:
+    """Without a time, so that linecache does not look whether the file is newer."""
+    if lines:
+        _kept[file] = lines
+    _shown.add(file)
+    for name in _names(file):
+        linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
+
+
+def _names(file: str) -> set[str]:
+    """pdb asks by the name that the code has, and by the path that this makes."""
+    return {file, os.path.abspath(file)}
+
+
+# --- for clients ----------------------------------------------------------------------------
+
+
+def digest(file: str) -> dict[str, Any]:
+    """Of what is on disk, to compare with a file elsewhere."""
+    from _blake2 import blake2b
+
+    try:
+        with open(_path(file), "rb") as opened:
+            return {"digest": blake2b(opened.read(), digest_size=16).hexdigest()}
+    except OSError:
+        return {"digest": None}
+
+
+def read(file: str) -> dict[str, Any]:
+    """What this process has of it, for another that has nothing: a notebook's kernel has the
+    cells from which functions went to its workers."""
+    text = "".join(_cached(file))
+    if not text:
+        try:
+            with tokenize.open(_path(file)) as opened:
+                text = opened.read(LONGEST_TEXT + 1)
+        except (OSError, SyntaxError, ValueError):
+            pass
+    return {"text": text if 0 < len(text) <= LONGEST_TEXT else None}
+
+
+def give(file: str, text: str) -> dict[str, Any]:
+    """A client's copy of a file: shown from now on, if it is what runs here."""
+    stopped = stops.everyone()
+    frames = [f for stop in stopped for f in stop.stack if f.f_code.co_filename == file]
+    lines = _lines(text)
+    if not frames or len(text) > LONGEST_TEXT:
+        return {"state": "not wanted"}
+    if not _fits(file, lines, [frame.f_code for frame in frames]):
+        return {"state": "differs"}
+    _show(file, lines)
+    for stop in stopped:
+        stop.output = _with_text(stop.output, file)
+    return {"state": "shown"}
+
+
+def _with_text(output: str, file: str) -> str:
+    """What pdb has said about places in a file, as it would say it now."""
+    begins = tuple(f"{mark} {name}(" for mark in "> " for name in _names(file))
+    said = output.split("\n")
+    told = []
+    for line, following in zip(said, [*said[1:], ""], strict=True):
+        told.append(line)
+        begin = next((begin for begin in begins if line.startswith(begin)), None)
+        if begin is not None and not following.startswith("-> "):
+            number = line[len(begin) :].partition(")")[0]
+            if number.isdigit():
+                told.append(f"-> {linecache.getline(file, int(number)).strip()}")
+    return "\n".join(told)

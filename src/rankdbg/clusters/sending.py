@@ -1,0 +1,112 @@
+"""Getting rankdbg to a node that has none, or another version: the client sends itself.
+
+shell_line(python)   what a launcher runs on the node: finds a Python, starts landing.py
+landing_opening      how the conversation with it begins
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import os
+import platform
+import shutil
+import sys
+import zipfile
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import rankdbg
+from rankdbg import wire
+from rankdbg.clusters.channel import Opening
+from rankdbg.errors import NodeFailed
+
+PACKAGE = Path(rankdbg.__file__).resolve().parent
+# A node needs neither what users look at nor the ways to other nodes.
+_STAYS_HERE = ("frontends", "clusters", "demo", "verdicts", "session.py", "grouping.py")
+
+# What a node elsewhere is told: end, if nothing is heard for so many seconds (the network may
+# be gone, and nobody tells); and make large answers small.
+REMOTE = {"silence": 20, "packed": True}
+
+# The interpreters that a node may have, after the one that the user has named. What its own
+# processes run on comes last, and is often the only one: a conda environment of the job.
+_PYTHONS = "python3 python python3.13 python3.12 python3.11 python3.10 /opt/conda/bin/python"
+_RUNNING = "$(readlink /proc/[0-9]*/exe 2>/dev/null | grep -E /python3?[.0-9]*$ | sort -u)"
+_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 10))"
+
+
+def shell_line(python: str = "", name: str = "") -> str:
+    """For `sh -c`. One line, without ! and single quotes, which other login shells would
+    read in their own way on the way to it. A name, as the shell there finds it ($VARIABLE),
+    makes the node heed only what is said `to` it."""
+    named = _shell_text(python)
+    as_argument = f' "{name}"' if name else ""
+    program = base64.b64encode(zlib.compress((PACKAGE / "clusters/landing.py").read_bytes(), 9))
+    text = f'\\"{program.decode()}\\"'
+    start = f"import base64, zlib; exec(zlib.decompress(base64.b64decode({text})))"
+    what = (
+        f"{named} cannot be used: it is not Python 3.10 or later"
+        if named
+        else ("no Python 3.10 or later")
+    )
+    what = f"{what} (there is:${{found:- none}})"
+    hint = "name one that is there: --python /path/to/python3"
+    failure = f'{{\\"error\\": {{\\"what\\": \\"{what}\\", \\"hint\\": \\"{hint}\\"}}}}'
+    # With a name, only that is tried, and the others are told of.
+    tried = f'[ "$p" = "{named}" ] && ' if named else ""
+    candidates = f'"{named}" ' * bool(named) + f"{_PYTHONS} {_RUNNING}"
+    return (
+        "RANKDBG=0; export RANKDBG; found=; "
+        f"for p in {candidates}; do "
+        'command -v "$p" >/dev/null 2>&1 || continue; '
+        f'{tried}"$p" -c "{_NEW_ENOUGH}" >/dev/null 2>&1 && '
+        f'exec "$p" -I -c "{start}" rankdbg.node{as_argument}; '
+        'found="$found $p"; done; '
+        f'echo "{failure}"; exit 1'
+    )
+
+
+def _shell_text(text: str) -> str:
+    """Inside double quotes of a shell, and of JSON."""
+    return "".join(f"\\{letter}" if letter in '\\"$`' else letter for letter in text)
+
+
+def landing_opening(node: str, scope: Mapping[str, Any]) -> Opening:
+    found = yield {"land": rankdbg.__version__}
+    if "landed" not in found:
+        raise NodeFailed(f"{node} does not speak rankdbg's protocol")
+    same = found["landed"] == rankdbg.__version__
+    with_pyspy = not found.get("py-spy") and _fits(found)
+    files = None if same and not with_pyspy else archive(with_pyspy)
+    yield {"files": files}
+    reply = yield wire.hello(scope)
+    wire.check_hello(reply, f"the node {node}")
+
+
+@cache
+def archive(with_pyspy: bool) -> str:
+    """What a node needs of rankdbg, as base64 of a zip."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
+        for path in sorted(PACKAGE.rglob("*.py")):
+            place = path.relative_to(PACKAGE)
+            if place.parts[0] not in _STAYS_HERE:
+                file.write(path, Path("rankdbg") / place)
+        if with_pyspy:
+            file.write(_own_pyspy() or "", "bin/py-spy")
+    return base64.b64encode(packed.getvalue()).decode()
+
+
+def _fits(found: Mapping[str, Any]) -> bool:
+    """Whether our py-spy can run there."""
+    here = platform.machine(), platform.libc_ver()[0]
+    return (found.get("machine"), found.get("libc")) == here and _own_pyspy() is not None
+
+
+def _own_pyspy() -> str | None:
+    beside = Path(sys.executable).parent / "py-spy"
+    return str(beside) if os.access(beside, os.X_OK) else shutil.which("py-spy")

@@ -1,0 +1,100 @@
+"""The failures, harmless lines and phases that logs are read for.
+
+  rankdbg rules                       all of them
+  rankdbg rules cuda_oom              one: its lines, cause, fix, links
+  rankdbg rules check mine.toml LOG   test a rule file; what it matches in a log
+
+docs/reference/rules.md describes the format of a rule file.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from rankdbg.errors import BadInput
+from rankdbg.frontends.cli import print_json
+from rankdbg.frontends.terminal import Terminal, cut
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", metavar="MODE | check FILE [PATH ...]", nargs="*", default=[])
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.words[:1] == ["check"]:
+        return _check(options.words[1:], options.json)
+    if len(options.words) > 1:
+        raise BadInput(f"one mode at a time, not {len(options.words)}", hint="rankdbg rules --help")
+    return _show(options.words[0] if options.words else "", options.json)
+
+
+def _show(mode: str, as_json: bool) -> int:
+    from rankdbg.verdicts.log_rules import load_rules
+
+    rules = load_rules()
+    chosen = {name: rule for name, rule in rules.failures.items() if mode in ("", name)}
+    calm = {name: rule for name, rule in rules.harmless.items() if mode in ("", name)}
+    if mode and not chosen and not calm:
+        import difflib
+
+        near = difflib.get_close_matches(mode, [*rules.failures, *rules.harmless], n=1)
+        raise BadInput(f"no mode {mode!r}", hint=f"rankdbg rules {near[0] if near else ''}".strip())
+    if as_json:
+        print_json(
+            "rules",
+            {
+                "failures": [vars(rule) for rule in chosen.values()],
+                "harmless": [vars(rule) for rule in calm.values()],
+                "phases": [] if mode else [vars(rule) for rule in rules.phases],
+            },
+        )
+        return 0
+    terminal = Terminal()
+    if not mode:
+        for name, rule in sorted(chosen.items()):
+            terminal.print(f"{name:34} {rule.role:12} {cut(rule.cause, terminal.width - 48)}")
+        terminal.print(f"harmless: {', '.join(calm)}")
+        stacks = dict.fromkeys(rule.stack for rule in rules.phases)
+        terminal.print(f"phases of: {', '.join(stacks)}")
+        return 0
+    for name, shown in {**chosen, **calm}.items():
+        terminal.print(terminal.bold(name))
+        for literal, regex in shown.match:
+            terminal.print(f"  line   {regex or literal}")
+        for text in shown.unless:
+            terminal.print(f"  unless {text}")
+        terminal.print(f"  cause  {shown.cause}")
+        terminal.print(f"  do     {getattr(shown, 'fix', 'nothing')}")
+        for link in getattr(shown, "links", ()):
+            terminal.print(f"  see    {link}")
+    return 0
+
+
+def _check(words: list[str], as_json: bool) -> int:
+    """Whether the file's rules can be used, and which lines each of them matches."""
+    from rankdbg.frontends.reading_logs import scan_paths
+    from rankdbg.verdicts.log_rules import load_rule_file
+
+    if not words:
+        raise BadInput("which rule file?", hint="rankdbg rules check FILE [PATH ...]")
+    rules = load_rule_file(words[0])
+    names = rules.names()
+    scans = scan_paths(words[1:], rules.patterns()) if words[1:] else []
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for scan in scans:
+        for hit in scan.hits:
+            if hit.pattern in found:
+                found[hit.pattern].append(f"{scan.path}:{hit.line}: {hit.text.strip()}")
+    if as_json:
+        rows = [{"rule": names[name], "lines": lines} for name, lines in found.items()]
+        print_json("rules", {"file": words[0], "rules": rows})
+        return 0
+    terminal = Terminal()
+    count = len(names)
+    terminal.print(f"{words[0]}: {count} rule{'s' if count != 1 else ''}, can be used")
+    for name, lines in found.items():
+        terminal.print(f"{names[name]}: {len(lines)} lines" if scans else names[name])
+        for line in lines[:5]:
+            terminal.print("  " + cut(line, terminal.width - 2))
+    return 0

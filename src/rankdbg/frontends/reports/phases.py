@@ -1,0 +1,105 @@
+"""Phases of ranks, folded, as text and as JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
+from rankdbg.selection import format_numbers
+from rankdbg.verdicts.phases import Course, Stay
+
+
+class PhaseReport:
+    def __init__(self, courses: Sequence[Course]) -> None:
+        self.courses = courses
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "rank": course.who.rank,
+                "process": course.who.actor,
+                "pid": course.who.pid,
+                "address": course.who.address,
+                "file": course.path,
+                "stack": course.now.rule.stack,
+                "phase": _name(course.now),
+                "step": course.now.step,
+                "silent_seconds": course.silent,
+                "allowed_seconds": course.now.rule.quiet or None,
+                "stalled": course.stalled,
+                "history": [_stay_json(stay) for stay in course.stays],
+            }
+            for course in self.courses
+        ]
+
+    def print(self, terminal: Terminal) -> None:
+        """A block for each group of ranks with the same phases."""
+        if not self.courses:
+            terminal.print("no phase that a rule knows")
+            return
+        for course, members in self._groups():
+            terminal.print(f"{terminal.bold(_who(members))}   {course.now.rule.stack}")
+            for stay in course.stays[-12:]:
+                begin = (
+                    "" if stay.begin is None else f"{datetime.fromtimestamp(stay.begin):%H:%M:%S}"
+                )
+                terminal.print(f"  {begin:8}  {_name(stay):24}  {_length(stay):>7}")
+            self._print_state(terminal, course, "  ")
+
+    def print_now(self, terminal: Terminal) -> None:
+        """Where they are, in a line a group."""
+        for course, members in self._groups():
+            step = "" if course.now.step is None else f", step {course.now.step}"
+            text = f"{_who(members)}: {course.now.rule.stack}, {_name(course.now)}{step}"
+            terminal.print(f"{'phase':10}{cut(text, terminal.width - 10)}")
+            self._print_state(terminal, course, " " * 10)
+
+    def _print_state(self, terminal: Terminal, course: Course, indent: str) -> None:
+        if course.silent is None or course.silent < 60 or not course.now.rule.quiet:
+            return
+        allowed = duration(course.now.rule.quiet)
+        words = "longer than" if course.stalled else "within"
+        text = f"silent for {duration(course.silent)}, {words} the {allowed} of this phase"
+        terminal.print(indent + (terminal.red(text) if course.stalled else text))
+        for line in textwrap.wrap(course.now.rule.note, terminal.width - len(indent)):
+            terminal.print(indent + terminal.dim(line))
+
+    def _groups(self) -> list[tuple[Course, list[Course]]]:
+        groups: dict[tuple[object, ...], list[Course]] = {}
+        for course in self.courses:
+            key = (
+                course.who.rank is None and course.who.actor,
+                tuple(_name(stay) for stay in course.stays[-12:]),
+                course.now.step,
+                course.stalled,
+            )
+            groups.setdefault(key, []).append(course)
+        return [(members[0], members) for members in groups.values()]
+
+
+def _who(members: Sequence[Course]) -> str:
+    ranks = [course.who.rank for course in members if course.who.rank is not None]
+    if ranks:
+        return f"rank{'s' if len(ranks) > 1 else ''} {cut(format_numbers(ranks), 40)}"
+    first = members[0]
+    name = first.who.actor or cut_path(first.path, 40)
+    return f"{len(members)} × {name}" if len(members) > 1 else name
+
+
+def _name(stay: Stay) -> str:
+    return stay.rule.phase + (" done" if stay.over else "")
+
+
+def _length(stay: Stay) -> str:
+    if stay.begin is None or stay.end is None or stay.end <= stay.begin:
+        return ""
+    return duration(stay.end - stay.begin)
+
+
+def _stay_json(stay: Stay) -> dict[str, Any]:
+    times = [stay.begin, stay.end]
+    begin, end = [None if t is None else datetime.fromtimestamp(t).isoformat() for t in times]
+    return {"phase": _name(stay), "begin": begin, "end": end, "step": stay.step}

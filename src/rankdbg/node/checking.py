@@ -1,0 +1,103 @@
+"""What works on this node, tried and not guessed: for `rankdbg check`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from rankdbg import __version__, rendezvous
+from rankdbg.node import inquiry, relay
+from rankdbg.node.discovery import Process
+
+
+def check(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
+    """Each finding: {"works": true, false or null for what cannot be tried, "text": ...}."""
+    return {
+        "rankdbg": _finding(True, _about_us()),
+        "agents": _agents(ranks, deadline),
+        "agents' directory": _directory(),
+        "py-spy": _pyspy(ranks, deadline),
+        "temporary space": _space(),
+    }
+
+
+def _finding(works: bool | None, text: str) -> dict[str, Any]:
+    return {"works": works, "text": text}
+
+
+def _about_us() -> str:
+    came = "sent" if os.environ.get("RANKDBG_LANDED") else "installed"
+    return f"{__version__}, {came}; Python {platform.python_version()} as {_user()}"
+
+
+def _user() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
+
+
+def _agents(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
+    if not ranks:
+        return _finding(None, "no ranks here; start them with: rankdbg run -- COMMAND")
+    asked = {p.key: p for p in ranks if p.socket and inquiry.can_answer(p)}
+    answers = inquiry.ask(asked, {key: {"ask": "ping"} for key in asked}, deadline)
+    good = sum(not isinstance(answer, relay.NoAnswer) for answer in answers.values())
+    if good == len(ranks):
+        return _finding(True, "every rank has one, and it answers")
+    without = sorted({p.no_agent_because for p in ranks if not p.socket})
+    why = f" ({without[0]})" if without else ""
+    return _finding(False, f"{good} of {len(ranks)} ranks have one that answers{why}")
+
+
+def _directory() -> dict[str, Any]:
+    directory = rendezvous.directory()
+    try:
+        rendezvous.check(directory)
+    except FileNotFoundError:
+        return _finding(True, "will be made when an agent starts")
+    except (OSError, rendezvous.Refused) as refusal:
+        return _finding(False, str(refusal))
+    return _finding(True, "is private to this user")
+
+
+def _pyspy(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
+    """On a rank, or where there is none on a child (which its parent may look at even where
+    others may not: so that is said)."""
+    from rankdbg.node.probes import pyspy
+
+    if pyspy.executable() is None:
+        return _finding(False, "not installed, and ours does not fit (pip install py-spy)")
+    living = [process for process in ranks if process.alive]
+    if living:
+        outcome = inquiry.probe({living[0].key: living[0]}, deadline, False, False)
+        return _seen(outcome[living[0].key], "looked at a rank")
+    words = [sys.executable, "-I", "-S", "-c", "import sys; print(); sys.stdin.read()"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None and other.stdout is not None
+        other.stdout.readline()
+        try:
+            stranger = Process(other.pid, 0, 0, True, {}, [])
+            outcome = inquiry.probe({stranger.key: stranger}, deadline, False, False)
+            return _seen(outcome[stranger.key], "looked at a child of its own; no rank to try")
+        finally:
+            other.kill()
+
+
+def _seen(outcome: Any, how: str) -> dict[str, Any]:
+    if isinstance(outcome, dict):
+        return _finding(True, f"works ({how})")
+    return _finding(False, str(outcome))
+
+
+def _space() -> dict[str, Any]:
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free
+    return _finding(free > 64 << 20, "has room" if free > 64 << 20 else f"{place} is full")

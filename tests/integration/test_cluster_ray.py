@@ -1,0 +1,358 @@
+"""A real Ray cluster of two nodes: every verb, breakpoints everywhere, and what is left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ray_cluster
+from jobs import PROGRAMS, Job, rankdbg
+from rankdbg.clusters import Options
+from rankdbg.session import Roster, Session
+from rankdbg.types import Answer, Rank
+from ray_cluster import HEAD, OTHER, RayCluster
+
+pytestmark = [
+    pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
+    pytest.mark.timeout(240),  # the start of a cluster, where many tests run at once
+]
+
+PROGRAM = PROGRAMS / "ray_job.py"
+LOOP = PROGRAM.read_text().splitlines().index("        steps += 1") + 1
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayCluster]:
+    cluster = RayCluster()
+    yield cluster
+    cluster.end()
+
+
+@pytest.fixture(scope="module")
+def session(cluster: RayCluster) -> Iterator[Session]:
+    options = Options(python=str(cluster.python))
+    with Session(cluster.target, timeout=10, options=options) as session:
+        yield session
+
+
+class Look:
+    """At one job, with the session that all tests share."""
+
+    def __init__(self, cluster: RayCluster, session: Session, job: str) -> None:
+        self.cluster = cluster
+        self.session = session
+        self.job = job
+
+    def ranks(self, everything: bool = False) -> list[Rank]:
+        return self.session.roster().jobs(everything).get(self.job, [])
+
+    def until(self, wanted: Callable[[list[Rank]], bool]) -> dict[tuple[str, int | None], Rank]:
+        """(role, number) -> rank, as soon as they are as wanted."""
+
+        def found() -> list[Rank] | None:
+            ranks = self.ranks()
+            return ranks if wanted(ranks) else None
+
+        ranks = self.cluster.wait_for(found)
+        assert len({(rank.role, rank.number) for rank in ranks}) == len(ranks)
+        return {(rank.role, rank.number): rank for rank in ranks}
+
+    def values(self, answers: Any) -> list[Any]:
+        assert all(isinstance(answer, Answer) for answer in answers), answers
+        return [answer.value for answer in answers]
+
+    def outputs(self, ranks: list[Rank], line: str) -> list[str]:
+        return [value["output"] for value in self.values(self.session.command(ranks, line))]
+
+
+def start(cluster: RayCluster, job: Job, what: str, *options: str) -> Any:
+    words = [*cluster.enter(), sys.executable, PROGRAM, cluster.address, what]
+    return job.start(*words, options=options, cwd=cluster.scratch)
+
+
+@pytest.fixture(scope="module")
+def waiting(
+    cluster: RayCluster, session: Session, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Look]:
+    """A job whose trainers and task loop."""
+    job = Job(f"waiting-{os.urandom(3).hex()}", tmp_path_factory.mktemp("waiting"))
+    start(cluster, job, "waits")
+    look = Look(cluster, session, job.name)
+    look.until(lambda ranks: sum(is_at(rank, "wait") for rank in ranks) == 3)
+    yield look
+    job.end()
+
+
+def is_at(rank: Rank, function: str) -> bool:
+    return rank.where is not None and rank.where.function.endswith(function)
+
+
+def is_stopped(rank: Rank) -> bool:
+    return rank.state == "stopped"
+
+
+def by_role(ranks: dict[tuple[str, int | None], Rank], role: str) -> list[Rank]:
+    return [rank for (name, _), rank in sorted(ranks.items()) if name == role]
+
+
+# --- looking ------------------------------------------------------------------------------
+
+
+def test_roster(waiting: Look) -> None:
+    """Actors by their class, with name, worker and node; the task; the driver; no idle worker."""
+    ranks = waiting.until(lambda ranks: len(ranks) == 5)
+    (task,) = by_role(ranks, "load")
+    assert set(ranks) == {
+        *(("driver", 0), ("Trainer", 0), ("Trainer", 1), ("Rollout", 0)),
+        ("load", task.number),  # that of its worker
+    }
+    hosts = [rank.host for rank in by_role(ranks, "Trainer")]
+    assert hosts == [HEAD, OTHER]
+    names = [rank.names for rank in by_role(ranks, "Trainer")]
+    assert [each["actor"] for each in names] == ["trainer-0", "trainer-1"]
+    assert all(len(each["worker"]) == 56 and len(each["actor_id"]) == 32 for each in names)
+    assert all(rank.agent and rank.state == "running" for rank in ranks.values())
+    everybody = waiting.ranks(everything=True)
+    assert not any(rank.role.startswith("Rankdbg") for rank in everybody)
+
+
+def test_stacks_and_values(waiting: Look) -> None:
+    """Merged from both nodes; a variable of each actor."""
+    trainers = by_role(waiting.until(lambda ranks: len(ranks) == 5), "Trainer")
+    sampled, silent = waiting.session.stacks(trainers)
+    assert silent == []
+    assert {each.source for each in sampled} == {"agent"}
+    functions = [frame.function.rpartition(".")[2] for frame in sampled[1].main()[0].frames]
+    assert functions[:2] == ["wait", "step"]
+    values = waiting.values(waiting.session.evaluate(trainers, "loss", frame="step"))
+    assert [value["text"] for value in values] == ["0", "10"]
+
+
+def test_break_in_running_actors(waiting: Look) -> None:
+    """A break at a line stops the actors of both nodes, and they go on."""
+    trainers = by_role(waiting.until(lambda ranks: len(ranks) == 5), "Trainer")
+    waiting.values(waiting.session.set_break(trainers, str(PROGRAM), LOOP))
+    ranks = waiting.until(lambda ranks: sum(map(is_stopped, ranks)) == 2)
+    assert [is_stopped(rank) for rank in by_role(ranks, "Trainer")] == [True, True]
+    assert waiting.outputs(trainers, "p what") == ["'waits'\n"] * 2
+    waiting.session.clear_breaks(trainers)
+    waiting.session.command(trainers, "continue", 1)
+    waiting.until(lambda ranks: not any(map(is_stopped, ranks)))
+
+
+def test_command_line(waiting: Look, cluster: RayCluster, tmp_path: Path) -> None:
+    """ps and save, with RAY_ADDRESS for a target; what was saved is shown without Ray."""
+    reach = ("--python", cluster.python, "--job", waiting.job)
+    environment = {**os.environ, "RAY_ADDRESS": cluster.address, "COLUMNS": "100"}
+    table = rankdbg("ps", *reach, "role=Trainer", env=environment)
+    assert table.stderr.startswith(f"target: {cluster.target} (RAY_ADDRESS names it; ")
+    lines = table.stdout.splitlines()
+    assert lines[0].startswith(f"job {waiting.job}   2 ranks on 2 nodes")
+    assert lines[2].split()[:3] == ["0-1", "running", "wait"]
+    saved = rankdbg("save", *reach, tmp_path / "saved", env=environment)
+    assert saved.returncode == 0, saved.stderr
+    table = rankdbg("ps", "-t", f"snapshot:{tmp_path}/saved", "role=Trainer")
+    assert table.stdout.splitlines()[0].startswith(f"snapshot of {cluster.target} at ")
+    assert table.stdout.splitlines()[3].split()[:3] == ["0-1", "running", "wait"]
+
+
+# --- stopping -----------------------------------------------------------------------------
+
+
+def test_breakpoints(cluster: RayCluster, session: Session, job: Job) -> None:
+    """breakpoint() in actors, a coroutine, a task and then in the driver lands in rankdbg."""
+    process = start(cluster, job, "stops")
+    look = Look(cluster, session, job.name)
+    ranks = look.until(lambda ranks: sum(map(is_stopped, ranks)) == 4)
+    assert look.outputs(by_role(ranks, "Trainer"), "p loss") == ["0\n", "10\n"]
+    assert look.outputs(by_role(ranks, "load"), "p shard") == ["7\n"]
+    assert look.outputs(by_role(ranks, "Rollout"), "p tokens") == ["[1, 2, 3]\n"]
+    look.session.command([rank for rank in ranks.values() if is_stopped(rank)], "continue", 1)
+    ranks = look.until(
+        lambda ranks: [rank.role for rank in ranks if is_stopped(rank)] == ["driver"]
+    )
+    assert look.outputs(by_role(ranks, "driver"), "p results") == ["[0, 10, 7, [1, 2, 3]]\n"]
+    look.session.command(by_role(ranks, "driver"), "continue", 1)
+    output, _ = process.communicate(timeout=30)
+    assert output.splitlines()[-1] == "[0, 10, 7, [1, 2, 3]]"
+
+
+def test_post_mortem(cluster: RayCluster, session: Session, job: Job) -> None:
+    """Tasks and methods are held at what they raise, in the frame that raised it; what Ray
+    does with it afterwards is the same."""
+    process = start(cluster, job, "fails", "--break-on-error")
+    look = Look(cluster, session, job.name)
+    ranks = look.until(lambda ranks: sum(map(is_stopped, ranks)) == 4)
+    assert ranks["Trainer", 1].detail == "post-mortem: ValueError: loss is 10"
+    assert by_role(ranks, "load")[0].detail == "post-mortem: ZeroDivisionError: division by zero"
+    assert look.outputs(by_role(ranks, "Trainer"), "p loss") == ["0\n", "10\n"]
+    assert look.outputs(by_role(ranks, "Rollout"), "p len(tokens)") == ["3\n"]
+    (where,) = look.outputs(by_role(ranks, "load"), "w")
+    assert "ray" not in where.replace("ray_job.py", "")  # the frames are the user's alone
+    look.session.command([rank for rank in ranks.values() if is_stopped(rank)], "continue", 1)
+    output, _ = process.communicate(timeout=30)
+    errors = ["ValueError", "ValueError", "ZeroDivisionError", "IndexError"]
+    assert output.splitlines()[-1] == str(errors)
+
+
+def test_without_rankdbg(cluster: RayCluster, session: Session, tmp_path: Path) -> None:
+    """A job that nobody started under rankdbg has Ray's name; it is looked at from outside, a
+    worker in Ray's own debugger is said to be there, and one actor has brought the agent."""
+    words = [*cluster.enter(), sys.executable, PROGRAM, cluster.address, "without_rankdbg"]
+    environment = {**os.environ, "RANKDBG_DIR": str(tmp_path)}
+    with started(words, env=environment, cwd=cluster.scratch):
+
+        def found() -> list[Rank] | None:
+            jobs = [ranks for name, ranks in session.roster().jobs().items() if name[:4] == "ray-"]
+            paused = [rank for ranks in jobs for rank in ranks if "debugger" in rank.detail]
+            return jobs[0] if paused and len(jobs[0]) == 4 else None
+
+        ranks = {(rank.role, rank.number): rank for rank in cluster.wait_for(found)}
+        assert set(ranks) == {("driver", 0), ("Trainer", 0), ("Trainer", 1), ("Trainer", 2)}
+        assert ranks["Trainer", 0].state == "no agent"
+        assert is_at(ranks["Trainer", 0], "wait")
+        assert is_stopped(ranks["Trainer", 1])
+        assert f"debugpy at {OTHER}:" in ranks["Trainer", 1].detail
+        assert ranks["Trainer", 2].agent
+        assert is_at(ranks["driver", 0], "without_rankdbg")
+
+
+@contextlib.contextmanager
+def started(words: list[Any], **settings: Any) -> Iterator[subprocess.Popen[bytes]]:
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    process = subprocess.Popen([*map(str, words)], start_new_session=True, **quiet, **settings)
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+# --- what breaks, and what is left --------------------------------------------------------
+
+
+def actors_of_rankdbg(cluster: RayCluster) -> list[int]:
+    return cluster.pids(lambda command: command.startswith("ray::RankdbgNode"))
+
+
+def test_killed_client_leaves_nothing(cluster: RayCluster, waiting: Look) -> None:
+    """Actors, node processes and the driver of a client that is killed are gone in seconds."""
+    before = {*actors_of_rankdbg(cluster), *node_processes(cluster)}
+    words = [sys.executable, "-c", CLIENT, cluster.target, cluster.python]
+    with started(words) as client:
+        new = cluster.wait_for(
+            lambda: (
+                (found := {*actors_of_rankdbg(cluster), *node_processes(cluster)} - before)
+                and len(found) >= 4
+                and found
+            )
+        )
+        client.kill()
+        client.wait()
+        gone = lambda: not any(Path(f"/proc/{pid}").exists() for pid in new)  # noqa: E731
+        cluster.wait_for(gone, seconds=15)
+
+
+CLIENT = """
+import sys, time
+from rankdbg.clusters import Options
+from rankdbg.session import Session
+session = Session(sys.argv[1], options=Options(python=sys.argv[2]))
+session.roster()
+time.sleep(1000)
+"""
+
+
+def node_processes(cluster: RayCluster) -> list[int]:
+    return cluster.pids(lambda command: command.rstrip().endswith("rankdbg.node"))
+
+
+def test_broken_channel_is_opened_again(cluster: RayCluster, waiting: Look) -> None:
+    """An actor of rankdbg that is killed: its node is silent with Ray's words, and a session
+    that stays (a shell) has another."""
+    session = Session(cluster.target, 10, Options(python=str(cluster.python)))
+    with session:
+        before = set(actors_of_rankdbg(cluster))
+        assert len(session.roster(where=False).silent_nodes) == 0
+        session.reopens = True
+        for pid in set(actors_of_rankdbg(cluster)) - before:
+            os.kill(pid, signal.SIGKILL)
+
+        def roster() -> Roster | None:
+            try:
+                roster = session.roster(where=False)
+            except Exception:  # both are silent
+                return None
+            return None if roster.silent_nodes else roster
+
+        ranks = cluster.wait_for(roster).jobs()[waiting.job]
+        assert {rank.host for rank in ranks} == {HEAD, OTHER}
+
+
+def test_python_with_ray(cluster: RayCluster, tmp_path: Path) -> None:
+    """Where rankdbg's Python has no Ray and none is on PATH, the message says what to do."""
+    hidden = tmp_path / "sitecustomize.py"
+    hidden.write_text("import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]")
+    source = PROGRAMS.parents[1] / "src"
+    environment = {"PATH": "/usr/bin", "PYTHONPATH": f"{tmp_path}:{source}", "RANKDBG": "0"}
+    result = rankdbg("ps", "-t", cluster.target, env=environment)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        "error: no Ray here: rankdbg's Python has none, and there is no command `ray` on PATH",
+        "  hint: name the Python that has it: --python PATH",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("target", "what"),
+    [
+        ("ray:", "which Ray cluster?"),
+        ("ray", "which Ray cluster?"),
+        ("ray:head", "'head' is not an address of Ray"),
+        ("ray:ray://head:10001", "rankdbg does not speak through Ray Client (ray://head:10001)"),
+    ],
+)
+def test_bad_targets(target: str, what: str) -> None:
+    """One sentence and the next step."""
+    result = rankdbg("ps", "-t", target)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.splitlines()[0] == f"error: {what}"
+    assert result.stderr.splitlines()[1].startswith("  hint: ")
+
+
+def test_no_cluster_there(cluster: RayCluster) -> None:
+    """The reason, and no traceback."""
+    result = rankdbg("ps", "-t", f"ray:{HEAD}:6398", "--python", cluster.python)
+    assert result.returncode == 2
+    where = f"{HEAD}:6398"
+    assert result.stderr == (
+        f"error: the Ray cluster {where} cannot be reached: nothing answers there "
+        "(Connection refused)\n"
+    )
+
+
+def test_killed_node(cluster: RayCluster, waiting: Look) -> None:
+    """The others answer at once; it is named with Ray's reason, also by who comes later."""
+    trainers = by_role(waiting.until(lambda ranks: len(ranks) == 5), "Trainer")
+    cluster.kill_node(OTHER)
+    here, there = cluster.wait_for(
+        lambda: (
+            (answers := waiting.session.evaluate(trainers, "loss", frame="step"))
+            and not isinstance(answers[1], Answer)
+            and answers
+        )
+    )
+    assert here.value["text"] == "0"
+    assert there.reason.startswith(f"{OTHER}: ")  # that a connection is broken is noticed first
+    later = rankdbg("ps", "-t", cluster.target, "--python", cluster.python, "--job", waiting.job)
+    (line,) = [line for line in later.stdout.splitlines() if line.startswith("silent: node ")]
+    assert OTHER in line and " has left the Ray cluster: " in line

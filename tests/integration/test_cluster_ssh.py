@@ -1,0 +1,272 @@
+"""A job on two hosts, reached with ssh: real sshds, each in a PID namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import PROGRAMS, rankdbg
+from ssh_hosts import SSHD, Hosts
+
+pytestmark = [
+    pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces"),
+]
+BEHAVE = PROGRAMS / "behave.py"
+BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    hosts = Hosts(tmp_path_factory.mktemp("hosts"), "host-1", "host-2")
+    for rank in range(4):
+        name = hosts.names[rank // 2]
+        hosts.start_rank(name, "two-hosts", rank, 4, BEHAVE, *BEHAVIOURS)
+    yield hosts
+    hosts.end()
+
+
+def cli(hosts: Hosts, verb: str, *words: object, target: str = "") -> Any:
+    environment = {**hosts.environment(), "RANKDBG_TARGET": target or hosts.target}
+    return rankdbg(verb, *words, env=environment)
+
+
+def answer(hosts: Hosts, verb: str, *words: object, target: str = "") -> Any:
+    result = cli(hosts, verb, "--json", *words, target=target)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.fixture
+def all_there(hosts: Hosts) -> Hosts:
+    def arrived() -> bool:
+        ranks = answer(hosts, "ps")["ranks"]
+        return {r["where"] and r["where"]["function"] for r in ranks} == set(BEHAVIOURS)
+
+    hosts.wait_for(arrived)
+    return hosts
+
+
+def test_one_roster(all_there: Hosts) -> None:
+    """The ranks of both hosts are one job, each with its host."""
+    found = answer(all_there, "ps")
+    assert [job["job"] for job in found["jobs"]] == ["two-hosts"]
+    places = {rank["rank"]: rank["host"] for rank in found["ranks"]}
+    assert places == {0: "host-1", 1: "host-1", 2: "host-2", 3: "host-2"}
+
+
+def test_one_tree_and_one_odd_one_out(all_there: Hosts) -> None:
+    """Equal stacks of both hosts are one group."""
+    groups = answer(all_there, "stacks")["groups"]
+    assert [group["ranks"] for group in groups] == ["2", "0-1,3"]
+    assert "odd one out" in cli(all_there, "stacks").stdout
+
+
+@pytest.mark.parametrize("python", [None, sys.executable])
+def test_rankdbg_is_sent_where_it_is_not_installed(all_there: Hosts, python: str | None) -> None:
+    """Values come back from a Python with rankdbg and from one without; afterwards nothing of
+    it is left on the host."""
+    without = Path(sys.base_prefix) / "bin" / "python3"
+    words = ("--python", python or without)
+    groups = answer(all_there, "ask", "all", "rank", *words)["groups"]
+    assert sorted(group["ranks"] for group in groups) == ["0", "1", "2", "3"]
+    for name in all_there.names:
+        all_there.wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
+        assert list(all_there.temporary(name).iterdir()) == []
+
+
+def test_py_spy_is_sent_too(all_there: Hosts) -> None:
+    """Stacks from outside come from hosts whose Python has no py-spy."""
+    without = Path(sys.base_prefix) / "bin" / "python3"
+    if (without.parent / "py-spy").exists() or shutil.which("py-spy", path="/usr/bin:/bin"):
+        pytest.skip("this machine's own Python has py-spy")
+    found = answer(all_there, "stacks", "--outside", "--python", without)
+    assert set(found["sources"].values()) == {"py-spy"}
+    assert [group["ranks"] for group in found["groups"]] == ["2", "0-1,3"]
+
+
+def test_a_host_that_cannot_be_reached(all_there: Hosts) -> None:
+    """The others answer; this one is silent, with what ssh said."""
+    result = cli(all_there, "ps", target=f"{all_there.target},nowhere.invalid")
+    assert result.returncode == 0
+    assert "0-1,3" in result.stdout
+    assert "silent: node nowhere.invalid" in result.stdout
+    assert "Could not resolve hostname nowhere.invalid" in result.stdout
+
+
+def test_only_hosts_that_cannot_be_reached(hosts: Hosts) -> None:
+    """One sentence, with what ssh said; exit status 2."""
+    result = cli(hosts, "ps", target="ssh:nowhere.invalid")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "Could not resolve hostname" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_one_machine_by_two_names(all_there: Hosts) -> None:
+    """Each process is listed once."""
+    port = all_there._ports["host-1"]
+    ranks = answer(all_there, "ps", target=f"ssh:host-1,root@127.0.0.1:{port}")["ranks"]
+    assert sorted(rank["rank"] for rank in ranks) == [0, 1]
+
+
+def test_several_targets(all_there: Hosts) -> None:
+    """-t twice is one roster of both."""
+    environment = all_there.environment()
+    words = ("-t", "ssh:host-1", "-t", "ssh:host-2", "--json")
+    ranks = json.loads(rankdbg("ps", *words, env=environment).stdout)["ranks"]
+    assert sorted(rank["rank"] for rank in ranks) == [0, 1, 2, 3]
+
+
+def test_a_client_that_is_killed(all_there: Hosts) -> None:
+    """kill -9 of the client: the node processes end, and take what was sent with them."""
+    without = Path(sys.base_prefix) / "bin" / "python3"
+    words = [sys.executable, "-m", "rankdbg", "ask", "all", "__import__('time').sleep(60)"]
+    words += ["-t", all_there.target, "--timeout", "60", "--python", str(without)]
+    client = subprocess.Popen(words, env=all_there.environment())
+    for name in all_there.names:
+        all_there.wait_for(lambda name=name: all_there.processes(name, "rankdbg.node"))
+    os.kill(client.pid, signal.SIGKILL)
+    client.wait()
+    for name in all_there.names:
+        all_there.wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
+        all_there.wait_for(lambda name=name: not list(all_there.temporary(name).iterdir()))
+
+
+def test_what_a_login_script_says(all_there: Hosts, tmp_path: Path) -> None:
+    """Words before the first message do no harm."""
+    ssh = tmp_path / "ssh"
+    ssh.write_text(f'#!/bin/sh\necho "Welcome to the cluster"\nexec {all_there.path}/ssh "$@"\n')
+    ssh.chmod(0o755)
+    environment = {**all_there.environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    result = rankdbg("ps", "-t", all_there.target, env=environment)
+    assert "4 ranks on 2 nodes" in result.stdout
+
+
+def test_no_python(hosts: Hosts) -> None:
+    """A Python that is not there is said so, with those that are."""
+    result = cli(hosts, "ps", "--python", "/no/such/python", target="ssh:host-1")
+    assert result.returncode == 2
+    assert "/no/such/python" in result.stderr
+    assert "python3" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        ("ssh:", "which hosts?"),
+        ("ssh:a,,b", "a host is missing between two commas"),
+        ("ssh:-oProxyCommand=evil", "is not a host for ssh"),
+        ("ssh:a b", "is not a host for ssh"),
+        ("ssh:@/no/such/file", "cannot read the hosts in /no/such/file"),
+    ],
+)
+def test_bad_targets(target: str, sentence: str) -> None:
+    """One clear sentence and exit status 2."""
+    result = rankdbg("ps", "-t", target)
+    assert result.returncode == 2
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_hosts_from_a_file(all_there: Hosts, tmp_path: Path) -> None:
+    """A host a line; comments and what follows the name are left out."""
+    listed = tmp_path / "hosts with a blank.txt"
+    listed.write_text("# the trainers\nhost-1 slots=8\n\nhost-2   # the second\n")
+    result = rankdbg("ps", "-t", f"ssh:@{listed}", "--json", env=all_there.environment())
+    assert len(json.loads(result.stdout)["ranks"]) == 4
+
+
+@pytest.mark.slow
+def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
+    """While a shell is open a host goes down: the other still answers. When it is back, so
+    is the shell's way to it."""
+    hosts = Hosts(tmp_path / "hosts", "one", "two")
+    try:
+        for name in hosts.names:
+            hosts.start_rank(name, "shelled", hosts.names.index(name), 2, BEHAVE, "waits", "waits")
+        hosts.wait_for(lambda: len(answer(hosts, "ps")["ranks"]) == 2)
+        words = [sys.executable, "-m", "rankdbg", "shell", "-t", hosts.target, "--timeout", "2"]
+        shell = subprocess.Popen(
+            words, env=hosts.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert shell.stdin and shell.stdout
+
+        def ask(line: str) -> str:
+            shell.stdin.write(f"{line}\nask all '-- ' + 'end'\n")
+            shell.stdin.flush()
+            seen = ""
+            while "-- end" not in seen:
+                read = shell.stdout.readline()
+                assert read, seen
+                seen += read
+            return seen
+
+        assert "0-1" in ask("ask all 1 + 1")
+        hosts.stop("two")
+        lost = ask("ask all 1 + 1")
+        assert "0" in lost and "0-1  2" not in lost
+        hosts.start("two")
+        hosts.start_rank("two", "shelled", 1, 2, BEHAVE, "waits", "waits")
+        deadline = time.monotonic() + 30
+        while "0-1  2" not in ask("ask all 1 + 1"):
+            assert time.monotonic() < deadline
+        shell.communicate("quit\n", timeout=20)
+    finally:
+        hosts.end()
+
+
+def test_check(all_there: Hosts) -> None:
+    """`check` tries every way on every node; equal findings are one line."""
+    result = cli(all_there, "check", target=f"{all_there.target},nowhere.invalid")
+    assert result.returncode == 1
+    assert result.stdout.count("every rank has one, and it answers   (on host-1, host-2)") == 1
+    assert result.stdout.count("works (looked at a rank)") == 1
+    assert "cannot be reached: nowhere.invalid" in result.stdout
+    findings = answer(all_there, "check")["nodes"]["host-2"]["findings"]
+    assert all(finding["works"] for finding in findings.values())
+
+
+def test_every_verb_names_nodes_that_are_silent(all_there: Hosts) -> None:
+    """The ranks of a node that cannot be reached are missing, and that is said."""
+    target = f"{all_there.target},nowhere.invalid"
+    for verb, *words in (("stacks",), ("ask", "all", "rank"), ("list",)):
+        assert "silent: node nowhere.invalid" in cli(all_there, verb, *words, target=target).stderr
+
+
+def test_a_break_by_the_path_that_a_file_has_here(all_there: Hosts) -> None:
+    """The ranks have the file elsewhere: it is found by its content, or by --map, and the
+    break is taken away by the path that it has here."""
+    elsewhere = all_there.scratch / "remote" / "behave.py"
+    here = all_there.scratch / "here" / "behave.py"
+    for copy in (elsewhere, here):
+        copy.parent.mkdir()
+        copy.write_bytes(BEHAVE.read_bytes())
+    assert all_there.run("host-1", f"mount -t tmpfs hidden {here.parent}").returncode == 0
+    all_there.start_rank("host-1", "mapped", 0, 1, elsewhere, "loops")
+    line = 1 + BEHAVE.read_text().splitlines().index("        count = other(count)")
+    job = ("--job", "mapped")
+
+    def is_running() -> bool:
+        ranks = answer(all_there, "ps", *job, target="ssh:host-1")["ranks"]
+        return [rank["where"]["file"] for rank in ranks if rank["where"]] == [str(elsewhere)]
+
+    all_there.wait_for(lambda: cli(all_there, "ps", *job).returncode == 0 and is_running())
+    by_map = ("--map", f"{here.parent}={elsewhere.parent}")
+    for words in ((), by_map):
+        place = f"{here}:{line}"
+        set_there = answer(all_there, "break", place, *words, *job, target="ssh:host-1")
+        assert set_there["groups"][0]["files"] == [str(elsewhere)]
+        all_there.wait_for(lambda: answer(all_there, "list", *job, target="ssh:host-1")["stops"])
+        cleared = answer(all_there, "break", "--clear", place, *job, target="ssh:host-1")
+        assert cleared["groups"][0]["cleared"] == [[str(elsewhere), line]]
+        assert cli(all_there, "continue", *job, target="ssh:host-1").returncode == 0

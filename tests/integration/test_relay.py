@@ -1,0 +1,137 @@
+"""Connections to agents that are kept for the next question."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from agents import Programs, wait_for
+from jobs import Job
+from rankdbg.node.relay import Kept, NoAnswer, ask_agents
+from rankdbg.types import Answer, Silence
+from stopping import Stops
+
+WAITING = "import sys; print('ready', flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def rank(programs: Programs) -> Any:
+    return programs.start(WAITING, stdin=-1)
+
+
+def ask(programs: Programs, pid: int, kept: Kept, question: str = "ping", **words: Any) -> Any:
+    sockets = {pid: str(programs.socket(pid))}
+    message = {"ask": question, **words}
+    return ask_agents(sockets, {pid: message}, time.monotonic() + 10.0, kept)[pid]
+
+
+def kept_connection(programs: Programs, pid: int, kept: Kept) -> socket.socket:
+    """The one that is kept; it stays so."""
+    connection = kept.take(str(programs.socket(pid)))
+    assert connection is not None
+    kept.keep(str(programs.socket(pid)), connection)
+    return connection
+
+
+def test_the_next_question_goes_over_the_same_connection(programs: Programs, rank: Any) -> None:
+    """Once it was answered; an answer is the one to its own question."""
+    kept = Kept()
+    assert ask(programs, rank.pid, kept) == {}
+    first = kept_connection(programs, rank.pid, kept)
+    assert ask(programs, rank.pid, kept, "evaluate", expression="6 * 7")["text"] == "42"
+    assert kept_connection(programs, rank.pid, kept) is first
+
+
+def test_no_connection_is_kept_on_which_an_answer_may_still_come(
+    programs: Programs, rank: Any
+) -> None:
+    """A late answer would be taken for that to the next question."""
+    kept = Kept()
+    sockets = {rank.pid: str(programs.socket(rank.pid))}
+    sleep = {"ask": "evaluate", "expression": "__import__('time').sleep(1)", "timeout": 5}
+    late = ask_agents(sockets, {rank.pid: sleep}, time.monotonic() + 0.2, kept)
+    assert late == {rank.pid: NoAnswer("late")}
+    assert kept.take(sockets[rank.pid]) is None
+
+
+def test_an_agent_that_has_hung_up_is_asked_anew(programs: Programs, rank: Any) -> None:
+    """As it does when a connection was idle for two minutes, or brought what is no message."""
+    kept = Kept()
+    ask(programs, rank.pid, kept)
+    connection = kept_connection(programs, rank.pid, kept)
+    connection.setblocking(True)
+    connection.sendall(b"no message\n")
+    assert connection.recv(100) == b""
+    connection.setblocking(False)
+    assert ask(programs, rank.pid, kept) == {}
+    assert kept_connection(programs, rank.pid, kept) is not connection
+
+
+def test_a_program_that_closes_all_descriptors_is_asked_anew(programs: Programs) -> None:
+    """The kept connection has gone with them; the next one holds again."""
+    code = """
+        import os, sys
+        print("ready", flush=True)
+        sys.stdin.readline()
+        os.closerange(3, 4096)
+        print("closed", flush=True)
+        sys.stdin.read()
+    """
+    program = programs.start(code, stdin=-1)
+    kept = Kept()
+    assert ask(programs, program.pid, kept) == {}
+    program.stdin.write("\n")
+    program.stdin.flush()
+    assert program.stdout.readline() == "closed\n"
+    wait_for(lambda: ask(programs, program.pid, kept) == {}, "the agent listens anew")
+    assert ask(programs, program.pid, kept) == {}
+
+
+def test_connections_to_others_are_dropped(programs: Programs, rank: Any) -> None:
+    """The agent's thread for that connection then ends."""
+    kept, path = Kept(), str(programs.socket(rank.pid))
+    tasks = f"/proc/{rank.pid}/task"
+    before = len(os.listdir(tasks))
+    ask(programs, rank.pid, kept)
+    kept.drop_all_but({path})
+    assert len(os.listdir(tasks)) == before + 1
+    kept.drop_all_but(())
+    assert kept.take(path) is None
+    wait_for(lambda: len(os.listdir(tasks)) == before, "the thread ends")
+
+
+def test_only_ranks_in_the_debugger_have_a_connection(job: Job) -> None:
+    """While a session is open: one that runs has the threads that it had before."""
+    stops = Stops(job)
+    stops.start("steps", "done")
+    stops.wait(1)
+    with job.session() as session:
+        ranks = {rank.number: rank for rank in session.job(job.name)}
+        tasks = {number: f"/proc/{rank.pid}/task" for number, rank in ranks.items()}
+        # Its own thread, the one that listens, and the one of the connection.
+        wait_for(lambda: [len(os.listdir(tasks[n])) for n in (0, 1)] == [3, 2], "others have left")
+        (answer,) = session.command([ranks[0]], "p x\n")
+        assert isinstance(answer, Answer)
+        assert answer.value["output"] == "0\n"
+    wait_for(lambda: len(os.listdir(tasks[0])) == 2, "the session is closed")
+
+
+def test_a_rank_that_is_killed_between_two_commands(job: Job) -> None:
+    """It alone is silent, and at once."""
+    stops = Stops(job)
+    stops.start("steps", "steps")
+    stops.wait(2)
+    with job.session(timeout=30) as session:
+        ranks = session.job(job.name)
+        assert all(isinstance(answer, Answer) for answer in session.command(ranks, "p x\n"))
+        os.kill(ranks[0].pid, signal.SIGKILL)
+        begun = time.monotonic()
+        dead, alive = session.command(ranks, "p x\n")
+        assert time.monotonic() - begun < 10
+    assert isinstance(dead, Silence)
+    assert isinstance(alive, Answer)

@@ -1,0 +1,87 @@
+"""Under torchrun: process groups with short timeouts, and ranks that let the others wait.
+
+groups_torch.py FUNCTION SECONDS        what to do, and the default group's timeout
+"""
+
+import os
+import sys
+import threading
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+
+def reduce(group=None):
+    total = torch.ones(1)
+    dist.all_reduce(total, group=group)
+    return int(total.item())
+
+
+def say(total):
+    os.write(1, b"together %d\n" % total)  # in one piece, beside the other rank's
+
+
+def before_reduce():
+    if dist.get_rank() == 0:
+        breakpoint()
+    say(reduce())
+
+
+def around_new_group():
+    if dist.get_rank() == 0:
+        breakpoint()
+    group = dist.new_group(timeout=timedelta(seconds=4))
+    if dist.get_rank() == 0:
+        breakpoint()
+    say(reduce(group))
+
+
+def before_send():
+    if dist.get_rank() == 0:
+        breakpoint()
+        dist.send(torch.ones(1), 1)
+    else:
+        dist.recv(torch.ones(1), 0)
+    say(reduce())
+
+
+def before_monitored_barrier():
+    """Rank 0 goes by the argument, the others by the timeout of the group's making."""
+    for late in (0, 1):
+        if dist.get_rank() == late:
+            breakpoint()
+        dist.monitored_barrier(timeout=timedelta(seconds=5))
+    say(reduce())
+
+
+def before_store():
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 0:
+        breakpoint()
+        store.set("key", "1")
+    store.get("key")
+    say(reduce())
+
+
+def both_stop():
+    other = dist.new_group(timeout=timedelta(seconds=7))
+    breakpoint()
+    seen = other
+
+
+def one_reduces():
+    """Rank 1 waits in a collective that began before anybody came to look."""
+    reduce()
+    if dist.get_rank() == 0:
+        threading.Event().wait()
+    reduce()
+
+
+def main():
+    dist.init_process_group("gloo", timeout=timedelta(seconds=int(sys.argv[2])))
+    globals()[sys.argv[1]]()
+    dist.destroy_process_group()
+
+
+main()

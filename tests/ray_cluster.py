@@ -1,0 +1,152 @@
+"""A real Ray cluster of two nodes on this machine, in namespaces of its own.
+
+One network namespace with two addresses on its loopback device, one PID namespace: when its
+first process ends, with the tests at the latest, everything in it ends. `python` is an
+interpreter that runs inside.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HEAD, OTHER = "10.77.0.1", "10.77.0.2"
+PORT = 6399
+PATIENCE = 60.0
+RAY = Path(sys.executable).with_name("ray")
+
+_FIRST_PROCESS = (
+    f"ip link set lo up && ip addr add {HEAD}/32 dev lo && ip addr add {OTHER}/32 dev lo && "
+    "echo ready && cat >/dev/null"  # until the tests end
+)
+
+
+def missing() -> str:
+    """What this machine lacks for it, or ``."""
+    for command in ("unshare", "nsenter", "ip"):
+        if shutil.which(command) is None:
+            return f"needs the command {command}"
+    if not RAY.exists():
+        return "needs Ray"
+    possible = subprocess.run(["unshare", "--net", "--pid", "--fork", "true"], check=False)
+    return "" if possible.returncode == 0 else "needs the right to make namespaces"
+
+
+class RayCluster:
+    address = f"{HEAD}:{PORT}"
+    target = f"ray:{address}"
+
+    def __init__(self) -> None:
+        # Short: Ray has sockets in there, whose paths must not be long.
+        self.scratch = Path(tempfile.mkdtemp(prefix="rd", dir="/tmp"))
+        words = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        self._first = subprocess.Popen(
+            [*words, "sh", "-c", _FIRST_PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        assert self._first.stdout is not None
+        assert self._first.stdout.readline() == b"ready\n"
+        (self._inside,) = _children(self._first.pid)
+        self.python = self.scratch / "python"
+        self.python.write_text(f'#!/bin/sh\nexec {" ".join(self.enter())} {sys.executable} "$@"\n')
+        self.python.chmod(0o700)
+        try:
+            options = ("--head", f"--port={PORT}", "--include-dashboard=false")
+            head = threading.Thread(target=self._start, args=options, kwargs={"address": HEAD})
+            head.start()
+            self.wait_for(self._listens)  # the other need not wait for all of the first
+            self._start(f"--address={self.address}", address=OTHER)
+            head.join()
+        except BaseException:
+            self.end()
+            raise
+
+    def _listens(self) -> bool:
+        sockets = Path(f"/proc/{self._inside}/net/tcp").read_text().splitlines()[1:]
+        sockets += Path(f"/proc/{self._inside}/net/tcp6").read_text().splitlines()[1:]
+        return any(
+            f":{PORT:04X}" in each.split()[1] and each.split()[3] == "0A" for each in sockets
+        )
+
+    def enter(self) -> list[str]:
+        """What to put before a command to run it in there."""
+        return ["nsenter", "-t", str(self._inside), "--net", "--pid", "--mount"]
+
+    def run(self, *command: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+        words = [*self.enter(), *map(str, command)]
+        settings = {"timeout": PATIENCE, "check": False, **settings}
+        return subprocess.run(words, capture_output=True, text=True, **settings)
+
+    def _start(self, *words: str, address: str) -> None:
+        environment = {**os.environ, "RAY_TMPDIR": str(self.scratch), "RANKDBG": "0"}
+        result = self.run(
+            *(RAY, "start", *words, f"--node-ip-address={address}", "--num-cpus=4"),
+            "--object-store-memory=80000000",
+            *("--disable-usage-stats", f"--temp-dir={self.scratch / address}"),
+            f"--dashboard-agent-listen-port={52365 if address == HEAD else 52366}",
+            env=environment,
+            cwd=self.scratch,
+        )
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    def kill_node(self, address: str) -> None:
+        """As a machine that loses its power: nobody is told."""
+        doomed = self.pids(lambda command: str(self.scratch / address) in command)
+        for pid in doomed:  # grows: workers and their children have other command lines
+            doomed += [child for child in _children(pid) if child not in doomed]
+        for pid in doomed:
+            os.kill(pid, signal.SIGKILL)
+
+    def pids(self, wanted: Callable[[str], bool]) -> list[int]:
+        """Processes in there, as they are numbered out here."""
+        found = []
+        for pid in _below(self._inside):
+            try:
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+            except OSError:
+                continue
+            if wanted(command):
+                found.append(pid)
+        return found
+
+    def wait_for(self, wanted: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (result := wanted()):
+            assert time.monotonic() < deadline, "it has not come to that"
+            time.sleep(0.05)
+        return result
+
+    def end(self) -> None:
+        assert self._first.stdin is not None
+        self._first.stdin.close()
+        try:
+            self._first.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._first.kill()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _children(pid: int) -> list[int]:
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(word) for file in files for word in file.read_text().split()]
+
+
+def _below(first: int) -> list[int]:
+    """All processes in the PID namespace of this one."""
+    space = os.readlink(f"/proc/{first}/ns/pid")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(entry / "ns/pid") == space:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,131 @@
+"""Two hosts on this machine: real sshds, each in a PID namespace of its own.
+
+What runs on one is not to be seen on the other, as on two machines. `path` is to stand first
+on PATH: its ssh has a configuration with the hosts' names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+PATIENCE = 30.0
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+
+
+class Hosts:
+    def __init__(self, scratch: Path, *names: str) -> None:
+        self.scratch = scratch
+        self.path = scratch / "bin"
+        self.names = names
+        self._daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        scratch.mkdir(parents=True, exist_ok=True)
+        for key in ("host_key", "user_key"):
+            words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(scratch / key)]
+            subprocess.run(words, check=True)
+        os.makedirs("/run/sshd", exist_ok=True)
+        self._write_client()
+        for name in names:
+            self.start(name)
+
+    @property
+    def target(self) -> str:
+        return f"ssh:{','.join(self.names)}"
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "PATH": f"{self.path}:{os.environ['PATH']}"}
+
+    def temporary(self, name: str) -> Path:
+        """Where processes on the host put what they need for a while."""
+        return self.scratch / name / "tmp"
+
+    def start(self, name: str) -> None:
+        self.temporary(name).mkdir(parents=True, exist_ok=True)
+        settings = self.scratch / f"{name}.conf"
+        settings.write_text(
+            f"Port {self._ports[name]}\nListenAddress 127.0.0.1\nPidFile none\n"
+            f"HostKey {self.scratch}/host_key\nAuthorizedKeysFile {self.scratch}/user_key.pub\n"
+            "StrictModes no\nUsePAM no\nPermitRootLogin yes\nMaxStartups 100\n"
+            f"SetEnv TMPDIR={self.temporary(name)} RANKDBG_DIR={self.scratch}/{name}/agents\n"
+        )
+        words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        words += [SSHD, "-D", "-e", "-f", str(settings)]
+        with (self.scratch / f"{name}.log").open("wb") as log:
+            self._daemons[name] = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self.wait_for(lambda: self.run(name, "true").returncode == 0)
+
+    def run(self, name: str, line: str) -> subprocess.CompletedProcess[str]:
+        words = [str(self.path / "ssh"), "-n", name, line]
+        return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def start_rank(self, name: str, job: str, rank: int, world: int, *command: object) -> None:
+        labels = f"RANKDBG=1 RANKDBG_JOB={job} RANK={rank} WORLD_SIZE={world}"
+        words = " ".join(map(str, (sys.executable, *command)))
+        line = f"export {labels}; setsid {words} </dev/null >/dev/null 2>&1 &"
+        result = self.run(name, line)
+        assert result.returncode == 0, result.stderr
+
+    def processes(self, name: str, word: str) -> list[int]:
+        """The processes on a host with that word in their command line."""
+        daemon = self._daemons[name]
+        children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
+        (first,) = children
+        namespace = os.readlink(f"/proc/{first}/ns/pid")
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                inside = os.readlink(entry / "ns/pid") == namespace
+                if inside and word.encode() in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+        return found
+
+    def stop(self, name: str) -> None:
+        """The host goes down: everything on it is gone."""
+        daemon = self._daemons.pop(name)
+        os.kill(daemon.pid, signal.SIGKILL)
+        daemon.wait(PATIENCE)
+
+    def end(self) -> None:
+        for name in list(self._daemons):
+            self.stop(name)
+
+    @staticmethod
+    def wait_for(wanted: object) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not wanted():  # type: ignore[operator]
+            assert time.monotonic() < deadline, "it never came to that"
+
+    def _write_client(self) -> None:
+        lines = []
+        for name, port in self._ports.items():
+            lines += [f"Host {name}", "  HostName 127.0.0.1", f"  Port {port}", "  User root"]
+        lines += ["Host *", f"  IdentityFile {self.scratch}/user_key", "  LogLevel ERROR"]
+        lines += ["  StrictHostKeyChecking no", "  UserKnownHostsFile /dev/null"]
+        (self.scratch / "ssh_config").write_text("\n".join(lines) + "\n")
+        self.path.mkdir()
+        real = shutil.which("ssh")
+        (self.path / "ssh").write_text(
+            f'#!/bin/sh\nexec {real} -F {self.scratch}/ssh_config "$@"\n'
+        )
+        (self.path / "ssh").chmod(0o755)
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

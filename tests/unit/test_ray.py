@@ -1,0 +1,66 @@
+"""rankdbg.ray: a runtime environment with the agent, and how a head node is known."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rankdbg import ray
+from rankdbg.clusters import here
+
+
+def test_variables_of_this_process_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And RANKDBG=1; others do not, and what is given stays as it is."""
+    monkeypatch.setenv("RANKDBG_JOB", "ppo")
+    monkeypatch.setenv("RANKDBG_MESH", "dp=2")
+    monkeypatch.setenv("RANKDBG", "0")
+    given = {"pip": ["einops"], "env_vars": {"RANKDBG_JOB": "mine", "A": "b"}}
+    made = ray.runtime_env(given)
+    assert made["pip"] == ["einops"]
+    wanted = {"RANKDBG": "1", "RANKDBG_JOB": "mine", "RANKDBG_MESH": "dp=2", "A": "b"}
+    assert {name: made["env_vars"].get(name) for name in wanted} == wanted
+    assert "HOME" not in made["env_vars"]
+    assert given["env_vars"] == {"RANKDBG_JOB": "mine", "A": "b"}
+
+
+def test_the_agent_is_found_where_it_is_not_installed(tmp_path: Path) -> None:
+    """Then its folder comes before the PYTHONPATH that workers have anyway."""
+    source = Path(ray.__file__).parents[1]
+    code = "import rankdbg.ray; print(rankdbg.ray.runtime_env()['env_vars']['PYTHONPATH'])"
+    words = [sys.executable, "-S", "-c", code]
+    environment = {"PYTHONPATH": str(source), "RANKDBG": "0"}
+    found = subprocess.check_output(words, env=environment, text=True, cwd=tmp_path).strip()
+    assert found == f"{source}/rankdbg/agent/bootstrap:${{PYTHONPATH}}"
+
+
+def test_head_node(tmp_path: Path) -> None:
+    """The cluster that `ray start` has noted, if it is on this machine and listens."""
+    environment = {"PATH": os.environ["PATH"], "RAY_TMPDIR": str(tmp_path)}
+    note = tmp_path / "ray" / "ray_current_cluster"
+    note.parent.mkdir()
+    assert here.find_target(environment) is None
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        note.write_text(f"127.0.0.1:{port}")
+        found = here.find_target(environment)
+        note.write_text(f"192.0.2.1:{port}")  # of another machine
+        assert here.find_target(environment) is None
+    note.write_text(f"127.0.0.1:{port}")
+    assert here.find_target(environment) is None
+    pytest.importorskip("ray", reason="needs Ray")
+    assert found == ("ray:auto", "this is the head node of that cluster")
+
+
+def test_address_in_the_environment() -> None:
+    """RAY_ADDRESS is the target, unless it is one for submitting jobs or for Ray Client."""
+    pytest.importorskip("ray", reason="needs Ray")
+    environment = {"PATH": os.environ["PATH"], "RAY_TMPDIR": "/nowhere"}
+    named = here.find_target({**environment, "RAY_ADDRESS": "10.0.0.1:6379"})
+    assert named == ("ray:10.0.0.1:6379", "RAY_ADDRESS names it")
+    for other in ("http://10.0.0.1:8265", "ray://10.0.0.1:10001"):
+        assert here.find_target({**environment, "RAY_ADDRESS": other}) is None
