@@ -40,9 +40,17 @@ $(VENV)/.installed: pyproject.toml rankdbg_agent.pth
 	@$(BIN)/rankdbg --version >/dev/null
 	@touch $@
 
+# Without its dependencies, and those that are small by name: torch is here already, and
+# what it asks for beyond these it does without.
+MONARCH_NEEDS := cloudpickle lark numpy opentelemetry-api pyarrow pyre-extensions pyzmq requests \
+  tabulate typing-extensions xxhash
+
 # torch first, and this very version: a plain `torch` would pull gigabytes of CUDA packages.
 $(VENV)/.tested-with: $(VENV)/.installed tests/system-packages
 	tests/system-packages
 	$(BIN)/pip install --quiet torch==2.13.0
 	$(BIN)/pip install --quiet --editable '.[test]'
+	$(BIN)/pip install --quiet $(MONARCH_NEEDS) && \
+	  $(BIN)/pip install --quiet --no-deps torchmonarch==0.7.0 clusterscope || \
+	  echo "tests of Monarch will be skipped: there is no torchmonarch for this Python or machine" >&2
 	@touch $@

@@ -21,7 +21,7 @@ from typing import Any
 
 HEAD, OTHER = "10.77.0.1", "10.77.0.2"
 PORT = 6399
-PATIENCE = 60.0
+PATIENCE = 120.0
 RAY = Path(sys.executable).with_name("ray")
 
 _FIRST_PROCESS = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Where a rank number can come from. An earlier source is a stronger one: it is nearer
 # to the program. (A launcher that Slurm started has SLURM_PROCID; its workers have RANK.
 # An mpirun in a batch script hands the script's SLURM_PROCID on to all of its ranks.)
-SOURCES = ("init", "torch", "torchrun", "openmpi", "pmi", "slurm")
+SOURCES = ("init", "torch", "monarch", "torchrun", "openmpi", "pmi", "slurm")
 
 _VARIABLES = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
@@ -28,8 +28,20 @@ _VARIABLES = {
 _DIMENSIONS = ("PP", "DP", "TP", "EP", "CP", "DCP", "PCP")
 
 
+_SLURM = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURMD_NODENAME")
+
+
+def of_process(title: str, command: Sequence[str], environ: Mapping[str, str]) -> Labels:
+    """All that can be said from outside, and from inside before the program says more."""
+    labels = {**from_title(title), **from_environment(environ)}
+    if is_monarch_proc(command):
+        labels.update(_from_monarch(environ))
+    return labels
+
+
 def from_environment(environ: Mapping[str, str]) -> Labels:
-    """rank, world, local_rank, source, role, mesh and job, as far as they are there."""
+    """rank, world, local_rank, source, role, mesh, job, and in which job of Slurm's it is
+    (environment), as far as they are there."""
     labels: Labels = {}
     for source, names in _VARIABLES.items():
         rank, world, local_rank = (_number(environ.get(name)) for name in names)
@@ -53,6 +65,10 @@ def from_environment(environ: Mapping[str, str]) -> Labels:
     job = _job(environ)
     if job:
         labels["job"] = job
+    # A process that has set its title has written it over what others see as its environment.
+    slurm = {name: environ[name] for name in _SLURM if environ.get(name)}
+    if slurm:
+        labels["environment"] = slurm
     return labels
 
 
@@ -69,7 +85,29 @@ def _job(environ: Mapping[str, str]) -> str:
         return f"slurm-{environ['SLURM_JOB_ID']}"
     if environ.get("PMIX_NAMESPACE"):
         return f"mpi-{environ['PMIX_NAMESPACE']}"
+    if environ.get("HYPERACTOR_EXECUTION_ID"):  # Monarch: the same on all hosts of a client
+        return f"monarch-{environ['HYPERACTOR_EXECUTION_ID'].replace(':', '')}"
     return ""
+
+
+def is_monarch_proc(command: Sequence[str]) -> bool:
+    """Whether this is a process that Monarch has started for actors, or for a host of them."""
+    _, form, name = invocation(command)
+    return form == "module" and name.removeprefix("monarch.") in _MONARCH_PROCS
+
+
+def _from_monarch(environ: Mapping[str, str]) -> Labels:
+    """`workers-3 @ host`: the fourth proc of the mesh `workers`, over all of its hosts."""
+    name = environ.get("HYPERACTOR_PROCESS_NAME", "").partition(" @ ")[0]
+    mesh, _, place = name.rpartition("-")
+    rank = _number(place)
+    if rank is None:
+        return {"engine": "monarch", "part": "host"}
+    labels: Labels = {"engine": "monarch", "part": "proc", "rank": rank, "source": "monarch"}
+    labels.update(world=None, local_rank=None, names={"mesh": mesh})
+    if not environ.get("RANKDBG_ROLE"):
+        labels["role"] = mesh
+    return labels
 
 
 def parse_plain_mesh(text: str) -> dict[str, int]:
@@ -159,6 +197,8 @@ _HELPERS = (
 )
 # Ray's own processes, and rankdbg's in Ray.
 _RAY_HELPERS = ("IDLE", "DashboardAgent", "RuntimeEnvAgent", "RankdbgNode")
+# What Monarch's own Pythons run.
+_MONARCH_PROCS = ("_src.actor.bootstrap_main", "bootstrap_main")
 # The processes of an inference engine that only hand requests and answers on.
 _ENGINE_HELPERS = ("detokenizer", "tokenizer", "router", "http", "APIServer", "DPCoordinator")
 
@@ -218,6 +258,8 @@ def known_kind(command: Sequence[str]) -> str:
 
 def is_engine_helper(labels: Labels) -> bool:
     """Whether a title says that this part of an engine only hands requests on, or idles."""
+    if labels.get("engine") == "monarch":
+        return labels.get("part") != "proc"
     helpers = _RAY_HELPERS if labels.get("engine") == "ray" else _ENGINE_HELPERS
     return str(labels.get("part")).startswith(helpers)
 

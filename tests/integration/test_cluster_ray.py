@@ -16,6 +16,7 @@ import pytest
 import ray_cluster
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.clusters import Options
+from rankdbg.errors import NodeFailed
 from rankdbg.session import Roster, Session
 from rankdbg.types import Answer, Rank
 from ray_cluster import HEAD, OTHER, RayCluster
@@ -39,7 +40,8 @@ def cluster() -> Iterator[RayCluster]:
 @pytest.fixture(scope="module")
 def session(cluster: RayCluster) -> Iterator[Session]:
     options = Options(python=str(cluster.python))
-    with Session(cluster.target, timeout=10, options=options) as session:
+    with Session(cluster.target, timeout=20, options=options) as session:
+        session.reopens = True  # all tests share it
         yield session
 
 
@@ -52,7 +54,10 @@ class Look:
         self.job = job
 
     def ranks(self, everything: bool = False) -> list[Rank]:
-        return self.session.roster().jobs(everything).get(self.job, [])
+        try:
+            return self.session.roster().jobs(everything).get(self.job, [])
+        except NodeFailed:  # the machine is busy; the session tries again
+            return []
 
     def until(self, wanted: Callable[[list[Rank]], bool]) -> dict[tuple[str, int | None], Rank]:
         """(role, number) -> rank, as soon as they are as wanted."""
@@ -61,7 +66,10 @@ class Look:
             ranks = self.ranks()
             return ranks if wanted(ranks) else None
 
-        ranks = self.cluster.wait_for(found)
+        try:
+            ranks = self.cluster.wait_for(found)
+        except AssertionError:
+            raise AssertionError(f"never as wanted; last: {self.ranks()}") from None
         assert len({(rank.role, rank.number) for rank in ranks}) == len(ranks)
         return {(rank.role, rank.number): rank for rank in ranks}
 
@@ -87,6 +95,7 @@ def waiting(
     start(cluster, job, "waits")
     look = Look(cluster, session, job.name)
     look.until(lambda ranks: sum(is_at(rank, "wait") for rank in ranks) == 3)
+    look.until(lambda ranks: sum("actor" in rank.names for rank in ranks) == 3)
     yield look
     job.end()
 
@@ -149,15 +158,19 @@ def test_break_in_running_actors(waiting: Look) -> None:
 
 
 def test_command_line(waiting: Look, cluster: RayCluster, tmp_path: Path) -> None:
-    """ps and save, with RAY_ADDRESS for a target; what was saved is shown without Ray."""
+    """ps, shell and save, with RAY_ADDRESS for a target; what was saved is shown without Ray."""
     reach = ("--python", cluster.python, "--job", waiting.job)
     environment = {**os.environ, "RAY_ADDRESS": cluster.address, "COLUMNS": "100"}
-    table = rankdbg("ps", *reach, "role=Trainer", env=environment)
+    table = rankdbg("ps", *reach, "role=Trainer", env=environment, timeout=120)
     assert table.stderr.startswith(f"target: {cluster.target} (RAY_ADDRESS names it; ")
     lines = table.stdout.splitlines()
     assert lines[0].startswith(f"job {waiting.job}   2 ranks on 2 nodes")
     assert lines[2].split()[:3] == ["0-1", "running", "wait"]
-    saved = rankdbg("save", *reach, tmp_path / "saved", env=environment)
+    typed = "ask role=Trainer what\nquit\n"
+    shell = rankdbg("shell", *reach, input=typed, env=environment, timeout=120)
+    assert shell.returncode == 0, shell.stderr
+    assert "'waits'" in shell.stdout
+    saved = rankdbg("save", *reach, tmp_path / "saved", env=environment, timeout=120)
     assert saved.returncode == 0, saved.stderr
     table = rankdbg("ps", "-t", f"snapshot:{tmp_path}/saved", "role=Trainer")
     assert table.stdout.splitlines()[0].startswith(f"snapshot of {cluster.target} at ")
@@ -185,10 +198,11 @@ def test_breakpoints(cluster: RayCluster, session: Session, job: Job) -> None:
     assert output.splitlines()[-1] == "[0, 10, 7, [1, 2, 3]]"
 
 
-def test_post_mortem(cluster: RayCluster, session: Session, job: Job) -> None:
-    """Tasks and methods are held at what they raise, in the frame that raised it; what Ray
-    does with it afterwards is the same."""
-    process = start(cluster, job, "fails", "--break-on-error")
+def test_post_mortem(cluster: RayCluster, session: Session, job: Job, tmp_path: Path) -> None:
+    """What tasks and methods raise is saved, and they are held in the frame that raised it;
+    what Ray does with it afterwards is the same."""
+    saved = tmp_path / "errors"
+    process = start(cluster, job, "fails", "--break-on-error", "--save-on-error", str(saved))
     look = Look(cluster, session, job.name)
     ranks = look.until(lambda ranks: sum(map(is_stopped, ranks)) == 4)
     assert ranks["Trainer", 1].detail == "post-mortem: ValueError: loss is 10"
@@ -201,6 +215,8 @@ def test_post_mortem(cluster: RayCluster, session: Session, job: Job) -> None:
     output, _ = process.communicate(timeout=30)
     errors = ["ValueError", "ValueError", "ZeroDivisionError", "IndexError"]
     assert output.splitlines()[-1] == str(errors)
+    shown = rankdbg("list", "-t", f"snapshot:{saved}").stdout
+    assert all(name in shown for name in errors)
 
 
 def test_without_rankdbg(cluster: RayCluster, session: Session, tmp_path: Path) -> None:
@@ -290,7 +306,7 @@ def test_broken_channel_is_opened_again(cluster: RayCluster, waiting: Look) -> N
         def roster() -> Roster | None:
             try:
                 roster = session.roster(where=False)
-            except Exception:  # both are silent
+            except NodeFailed:  # both are silent
                 return None
             return None if roster.silent_nodes else roster
 
@@ -353,6 +369,7 @@ def test_killed_node(cluster: RayCluster, waiting: Look) -> None:
     )
     assert here.value["text"] == "0"
     assert there.reason.startswith(f"{OTHER}: ")  # that a connection is broken is noticed first
-    later = rankdbg("ps", "-t", cluster.target, "--python", cluster.python, "--job", waiting.job)
+    words = ("-t", cluster.target, "--python", cluster.python, "--job", waiting.job)
+    later = rankdbg("ps", *words, timeout=120)
     (line,) = [line for line in later.stdout.splitlines() if line.startswith("silent: node ")]
     assert OTHER in line and " has left the Ray cluster: " in line

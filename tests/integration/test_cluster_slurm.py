@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,6 +93,14 @@ def test_two_jobs_at_once(slurm: SlurmCluster, training: str, serving: str) -> N
     assert counts == {f"slurm-{training}": 8, f"slurm-{serving}": 2}
 
 
+def test_ranks_with_titles(slurm: SlurmCluster, training: str) -> None:
+    """A rank that has written a title over its environment still belongs to its job."""
+    title = json.dumps(["trainer " + "x" * 300])
+    job = slurm.submit_ranks(PROGRAMS / "run_titled.py", title, options=("-N2", "-n2"))
+    slurm.wait_for_ranks(job, 2, "waits")
+    slurm.call("scancel", job)
+
+
 def test_stacks(slurm: SlurmCluster, training: str) -> None:
     """One tree of the stacks of all nodes."""
     result = slurm.cli("stacks", "-t", f"slurm:{training}")
@@ -111,12 +121,12 @@ def test_break_list_cast_continue(slurm: SlurmCluster, training: str) -> None:
     line = TORCH.read_text().split("mean = ")[0].count("\n") + 1
     result = slurm.cli("break", *target, f"slurm_torch.py:{line}", "--ranks", "3")
     assert result.returncode == 0, result.stderr
-    wait_until(lambda: slurm.json("list", *target)["stops"], "it has stopped")
-    assert [stop["rank"] for stop in slurm.json("list", *target)["stops"]] == [3]
+    stops: list[Any] = []
+    wait_until(lambda: stops.extend(slurm.json("list", *target)["stops"]) or stops, "it stops")
+    assert [stop["rank"] for stop in stops] == [3]
     assert slurm.cli("cast", *target, "3", "p loss.item()").stdout.split() == ["3", "28.0"]
     assert slurm.cli("break", *target, "--clear").returncode == 0
-    assert slurm.cli("continue", *target, "all").returncode == 0
-    assert slurm.json("list", *target)["stops"] == []
+    assert slurm.cli("continue", *target, "3").stdout.split() == ["3", "goes", "on"]
 
 
 def test_long_answers(slurm: SlurmCluster, training: str) -> None:
@@ -145,11 +155,11 @@ def test_save(slurm: SlurmCluster, training: str, tmp_path: Path) -> None:
 
 def test_step(slurm: SlurmCluster, serving: str) -> None:
     """A step can be named; one that does not run is an error that names those that do."""
-    assert slurm.json("ps", "-t", f"slurm:{serving}.0")["jobs"][0]["count"] == 2
-    result = slurm.cli("ps", "-t", f"slurm:{serving}.7")
+    result = slurm.cli("ps", "-t", f"slurm:{serving}.99")
     assert result.returncode == 2
-    assert f"job {serving} has no step 7" in result.stderr
-    assert f"steps that run: {serving}.0" in result.stderr
+    assert f"job {serving} has no step 99" in result.stderr
+    (step,) = re.findall(r"steps that run: ([0-9.]+) \(python", result.stderr)
+    assert slurm.json("ps", "-t", f"slurm:{step}")["jobs"][0]["count"] == 2
 
 
 def test_several_jobs_to_choose_from(slurm: SlurmCluster, training: str, serving: str) -> None:
@@ -187,11 +197,11 @@ def test_element_of_an_array(slurm: SlurmCluster, training: str) -> None:
 
 def test_jobs_that_cannot_be_looked_into(slurm: SlurmCluster, training: str) -> None:
     """One sentence for each reason, with what to do, and no traceback."""
-    pending = slurm.submit("true", options=("-N4", "--exclusive"))
     ended = slurm.submit("true", options=("-N1",))
     theirs = slurm.submit("sleep", "600", options=("-N1", "--uid=nobody", "--chdir=/"))
     wait_until(lambda: slurm.state(ended) == "COMPLETED", "the job has ended")
     wait_until(lambda: slurm.state(theirs) == "RUNNING", "their job runs")
+    pending = slurm.submit("true", options=("-N4", "--exclusive"))
     expected = {
         "999": ("Slurm does not show a job 999", "Invalid job id", "squeue --me"),
         "abc": ("'abc' is not a job of Slurm", "slurm:JOB.STEP"),
@@ -207,12 +217,13 @@ def test_jobs_that_cannot_be_looked_into(slurm: SlurmCluster, training: str) -> 
 
 
 def test_without_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
-    """Where there is no Slurm, or no controller, that is said in one sentence."""
+    """Where there is no Slurm, or none that works, that is said in one sentence."""
     result = slurm.cli("ps", "-t", "slurm:1", env={"PATH": str(tmp_path)})
     assert result.returncode == 2
     assert "there is no squeue here" in result.stderr
     assert "login node" in result.stderr
-    result = slurm.cli("ps", "-t", "slurm:", env={"SLURM_CONF": str(tmp_path / "none")})
+    (tmp_path / "slurm.conf").write_text("nonsense\n")
+    result = slurm.cli("ps", "-t", "slurm:", env={"SLURM_CONF": str(tmp_path / "slurm.conf")})
     assert result.returncode == 2
     assert result.stderr.startswith("error: squeue "), result.stderr
 
@@ -278,9 +289,8 @@ def test_killed_srun_is_started_again(slurm: SlurmCluster, serving: str) -> None
         assert len(session.job()) == 2
         before = set(slurm.node_processes())
         sruns = slurm.processes("srun\0--jobid")
-        for pid in sruns:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        (ours,) = [pid for pid in sruns if slurm.parents([pid]) == {os.getpid()}]
+        os.kill(ours, signal.SIGKILL)
         gone = "those that hear nothing any more have ended"
         wait_until(lambda: not before & set(slurm.node_processes()), gone, 40)
 
@@ -325,6 +335,7 @@ def lost(slurm: SlurmCluster, training: str) -> Iterator[str]:
     wait_until(lambda: "*" not in slurm.call("sinfo", "-h", "-N", "-o", "%t"), "it is back")
 
 
+@pytest.mark.slow
 def test_slurmd_killed_in_the_middle(slurm: SlurmCluster, training: str, lost: str) -> None:
     """Who has been reached stays reached; who comes later is told of the node that has not
     answered, in srun's words, and has the answers of the others."""
@@ -340,6 +351,7 @@ def test_slurmd_killed_in_the_middle(slurm: SlurmCluster, training: str, lost: s
     nothing_is_left(slurm)
 
 
+@pytest.mark.slow
 def test_frozen_slurmd(slurm: SlurmCluster, training: str, lost: str) -> None:
     """A slurmd that takes the connection and says nothing does not hold the others up past
     the deadline."""
@@ -361,9 +373,10 @@ def test_node_that_slurm_knows_to_be_lost(slurm: SlurmCluster, training: str, lo
     assert len(found["ranks"]) == 6
 
 
+@pytest.mark.slow
 def test_node_lost_in_the_middle(slurm: SlurmCluster, training: str) -> None:
-    """With the step's daemon on a node its ranks are silent, and the others answer; a session
-    that reopens reaches it again."""
+    """When the step's daemon on a node is killed, the ranks there are silent, and a session that
+    reopens reaches them again. (srun may end the step on the other nodes too, or not.)"""
     with open_session(slurm, training) as session:
         session.reopens = True
         ranks = session.job()
@@ -379,7 +392,7 @@ def test_node_lost_in_the_middle(slurm: SlurmCluster, training: str) -> None:
             return bool(silent)
 
         wait_until(node_is_silent, "its ranks are silent")
-        assert [silence.rank.host for silence in silent] == ["node-1", "node-1"]
+        assert "node-1" in {each.rank.host for each in silent}
 
         def all_answer() -> bool:
             answers = session.evaluate(ranks, "dist.get_rank()")

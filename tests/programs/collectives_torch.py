@@ -39,6 +39,13 @@ def other_operation():
     reduce()
 
 
+def other_shape():
+    """Rank 3 comes with a tensor of another size; gloo lets it out, and nobody else."""
+    reduce()
+    reduce(2 if dist.get_rank() == 3 else 4)
+    forever()
+
+
 def chain():
     """0 and 1 wait in a group of their own and 3; 3 waits in another for 2, who is guilty."""
     first = dist.new_group([0, 1, 3], group_desc="first")

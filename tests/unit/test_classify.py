@@ -376,3 +376,48 @@ def test_labels_that_are_rubbish(labels: dict[str, Any]) -> None:
 def test_circle_of_parents() -> None:
     """Parents in a circle (a pid was used again while they were read) end the search."""
     assert classified(process(10, 11), process(11, 10)) != {}
+
+
+def test_classes_of_rays_actors_are_numbered_apart() -> None:
+    """Each as it started; the driver is one of them."""
+    assert classified(
+        process(10, command="python driver.py", engine="ray", part="driver", role="driver"),
+        process(11, command="ray::Trainer.step"),
+        process(12, command="ray::Trainer.step"),
+        process(13, command="ray::Rollout.generate"),
+    ) == {10: RANK0, 11: RANK0, 12: RANK1, 13: RANK0}
+
+
+def test_place_that_the_launcher_knows() -> None:
+    """Among the actors of all nodes; a number of its own is stronger."""
+    assert classified(
+        process(11, command="ray::Trainer", place=3),
+        process(12, command="ray::Trainer", place=2),
+        process(13, command="ray::Trainer", place=7, **by("torch", 0)),
+    ) == {11: RANK3, 12: RANK2, 13: RANK0}
+
+
+def test_monarch() -> None:
+    """Procs are ranks, also those of two meshes with the same numbers; the client, and a host
+    that has started procs, are launchers; what a proc starts is its child."""
+
+    def proc(pid: int, parent: int, name: str) -> Process:
+        command = "python -m monarch._src.actor.bootstrap_main"
+        environ = {"HYPERACTOR_PROCESS_NAME": f"{name} @ host", "SLURM_PROCID": "0"}
+        return process(
+            pid, parent, command=command, **identity.of_process("", command.split(), environ)
+        )
+
+    assert classified(
+        process(10, command="python client.py", **by("slurm", 0)),
+        proc(11, 10, "anon-0"),
+        proc(12, 10, "anon-1"),
+        proc(13, 10, "anon-0"),
+        process(14, 12, command="python tool.py"),
+        process(15, 13, command=FORKSERVER),
+        proc(20, 1, "service"),
+        proc(21, 20, "anon-2"),
+    ) == {
+        **{10: LAUNCHER, 11: RANK0, 12: RANK1, 13: RANK0, 14: CHILD, 15: HELPER},
+        **{20: LAUNCHER, 21: RANK2},
+    }

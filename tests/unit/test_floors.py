@@ -23,6 +23,7 @@ FLOORS = [
         "rendezvous",
         "user_code",
         "masking",
+        "logs",
         "path_maps",
         "ray",
     },

@@ -185,6 +185,8 @@ def test_known_kind(command: str, kind: str) -> None:
     [
         ("ray::IDLE", True),
         ("ray::IDLE_SpillWorker", True),
+        ("ray::DashboardAgent", True),
+        ("ray::RankdbgNode.receive", True),
         ("ray::Trainer.step", False),
         ("ray::router", False),
         ("sglang::detokenizer", True),
@@ -231,3 +233,23 @@ def test_flags_without_agent(command: str, flag: str) -> None:
     """-S, -I and -E are found in clusters and after values, and nowhere else."""
     reason = identity.flags_without_agent(command.split())
     assert reason.startswith(f"python was started with {flag}") if flag else reason == ""
+
+
+def test_monarch_proc() -> None:
+    """Its number, mesh and job are in the environment; a child that inherits that is no proc."""
+    environ = {
+        "HYPERACTOR_PROCESS_NAME": "my-workers-3 @ host",
+        "HYPERACTOR_EXECUTION_ID": "me_Nov-15_06:46_324",
+        "RANK": "0",
+        "WORLD_SIZE": "8",
+        "LOCAL_RANK": "0",
+    }
+    command = ["python", "-m", "monarch._src.actor.bootstrap_main"]
+    labels = identity.of_process("", command, environ)
+    assert (labels["rank"], labels["source"], labels["world"]) == (3, "monarch", None)
+    assert (labels["role"], labels["names"]) == ("my-workers", {"mesh": "my-workers"})
+    assert labels["job"] == "monarch-me_Nov-15_0646_324"
+    child = identity.of_process("", ["python", "tool.py"], environ)
+    assert (child["source"], child["job"]) == ("torchrun", labels["job"])
+    named = identity.of_process("", command, {**environ, "RANKDBG_ROLE": "policy"})
+    assert named["role"] == "policy"

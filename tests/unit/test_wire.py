@@ -124,3 +124,13 @@ def test_hello_without_version(protocol: Any) -> None:
     """A hello whose version is not two numbers is no hello."""
     with pytest.raises(WireError, match="names no protocol version"):
         wire.check_hello({**wire.hello(), "protocol": protocol}, "the rank")
+
+
+@pytest.mark.parametrize("size", [0, 1, 880, 881, 899, 900, 901, 5_000])
+def test_short_lines(size: int) -> None:
+    """A message that was cut into short lines, also right after a backslash, is whole again."""
+    line = wire.encode({"text": "\\" * size})
+    short = wire.in_short_lines(line, 900).splitlines()
+    assert max(map(len, short)) <= 901
+    continued = wire.Continued()
+    assert [whole for part in short for whole in continued.feed(part)] == [line.rstrip(b"\n")]

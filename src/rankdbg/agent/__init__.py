@@ -8,6 +8,7 @@
     stacks, evaluate, describe    what the answers are made of
     breaks, pauses                stops that clients ask for while the program runs
     uncaught, saving              exceptions that nobody catches: held, or saved
+    in_ray                        Ray: the agent in its workers, its breakpoints, its exceptions
     timeouts, torch_groups, in_flight    process groups wait for ranks that stand in the debugger
     threads, native, forks        what the interpreter must be talked into
 
@@ -201,6 +202,9 @@ def _after_fork() -> None:
     debugger: Any = sys.modules.get("rankdbg.agent.debugger")
     if debugger is not None:
         debugger.forget_all()
+    workers: Any = sys.modules.get("rankdbg.agent.workers")
+    if workers is not None:
+        workers.forget_all()
     for name in ("breaks", "pauses"):
         module: Any = sys.modules.get(f"rankdbg.agent.{name}")
         if module is not None:

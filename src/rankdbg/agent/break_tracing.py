@@ -4,7 +4,8 @@ Every call of a Python function is seen, lines only in code with breaks. Most ca
 more than a look at the line at which the function begins: in a frame that is cheap, while its
 code is behind an audit event, which takes longer than the call itself. A thread can set
 its own trace function only: the main thread does so in a pending call, those that
-threading starts later as they begin; the others are not reached. While a thread is being
+threading starts later as they begin, an actor's when it gets its next message; the others
+are not reached. While a thread is being
 stepped through, its pdb is the trace function, and asks `breaks` itself.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Iterable
 from types import CodeType, FrameType
 from typing import Any
 
-from rankdbg.agent import breaks, debugger, sources, stacks, stops, threads
+from rankdbg.agent import breaks, debugger, sources, stacks, stops, threads, workers
 
 MAIN_SECONDS = 0.5  # the main thread is there in milliseconds, unless it waits in C
 
@@ -80,6 +81,7 @@ def _missed(main_arrived: bool) -> list[str]:
     for ident, frame in sys._current_frames().items():
         *_, outermost = stacks.walk(frame)
         reached = main_arrived if ident == main else ident in _reached
+        reached = reached or workers.joins_by_itself(ident)
         if not (reached or stops.of_thread(ident) or threads.is_own(outermost)):
             missed.append(stacks.thread_name(ident))
     return sorted(missed)

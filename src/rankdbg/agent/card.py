@@ -23,9 +23,10 @@ chosen: dict[str, Any] = {}
 
 def make() -> dict[str, Any]:
     command = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
-    labels = {**identity.from_title(_title()), **identity.from_environment(os.environ)}
+    labels = identity.of_process(_title(), command, os.environ)
     labels.update(_from_multiprocessing())
     labels.update(_from_ray(labels))
+    labels.update(_from_monarch(labels))
     labels.update(_from_torch())
     labels.update(chosen)
     if "rank" in chosen:
@@ -93,6 +94,22 @@ def _from_ray(labels: dict[str, Any]) -> dict[str, Any]:
             found.update(engine="ray", part="driver", role=labels.get("role", "driver"))
     except Exception:  # Ray is being imported, connected or torn down in another thread
         pass
+    return found
+
+
+def _from_monarch(labels: dict[str, Any]) -> dict[str, Any]:
+    """What Monarch's actors say, once this proc has some. A mesh or a role that the user has
+    named is the user's."""
+    module = sys.modules.get("rankdbg.agent.in_monarch")
+    if module is None or labels.get("engine") != "monarch":
+        return {}
+    found: dict[str, Any] = module.labels()
+    if found:
+        found["names"] = {**labels.get("names", {}), **found["names"]}
+    if "mesh" in labels or "mesh" in chosen:
+        found.pop("coordinates", None)
+    if os.environ.get("RANKDBG_ROLE"):
+        found.pop("role", None)
     return found
 
 

@@ -23,6 +23,8 @@ def install() -> None:
         sys.breakpointhook = _breakpointhook
     imports.when_imported("pdb", _redirect)
     imports.when_imported("ray", _meet_ray)
+    imports.when_imported("monarch._src.actor.actor_mesh", _meet_monarch)
+    imports.when_imported("monarch._src.actor.debugger.breakpoint", _keep_hook)
     if os.environ.get("RANKDBG_BREAK") or os.environ.get("RANKDBG_SAVE_ON_ERROR"):
         from rankdbg.agent import uncaught
 
@@ -37,6 +39,18 @@ def _meet_ray(ray: Any) -> None:
     from rankdbg.agent import in_ray
 
     in_ray.arrived(ray)
+
+
+def _meet_monarch(actor_mesh: Any) -> None:
+    from rankdbg.agent import in_monarch
+
+    in_monarch.arrived(actor_mesh)
+
+
+def _keep_hook(module: Any) -> None:
+    from rankdbg.agent import in_monarch
+
+    in_monarch.keep_hook(module)
 
 
 def _breakpointhook(*arguments: Any, header: Any = None, **others: Any) -> None:

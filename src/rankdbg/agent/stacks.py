@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from rankdbg import user_code
-from rankdbg.agent import describe, threads
+from rankdbg.agent import describe, threads, workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def innermost_frames() -> dict[int, FrameType]:
 
 
 def collect(all_threads: bool, with_locals: bool) -> dict[str, Any]:
-    main = threads.main_thread()
+    main = workers.program_thread()
     found = []
     for ident, frame in innermost_frames().items():
         if not (all_threads or ident == main):
@@ -89,8 +89,8 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def where() -> list[Any] | None:
-    """The innermost frame of user code in the main thread."""
-    frames = list(walk(innermost_frames().get(threads.main_thread())))
+    """The innermost frame of user code in the thread that does the program's work."""
+    frames = list(walk(innermost_frames().get(workers.program_thread())))
     if not frames:
         return None
     return _line(frames[user_code.innermost_user_frame(f.f_code.co_filename for f in frames)])
@@ -117,7 +117,9 @@ def thread_name(ident: int) -> str:
 
 def thread_frame(wanted: str | int | None) -> FrameType:
     """The innermost frame of a thread that is named by its name or number."""
-    if wanted in (None, "main"):
+    if wanted is None:
+        wanted = workers.program_thread()
+    elif wanted == "main":
         wanted = threads.main_thread()
     names = _thread_names()
     known = []
@@ -196,5 +198,5 @@ def _thread_names() -> dict[int, str]:
     for ident, thread in list(active.items()):
         name = getattr(thread, "_name", None)
         if isinstance(name, str):
-            names[ident] = name
+            names[ident] = workers.names.get(ident, name)
     return names

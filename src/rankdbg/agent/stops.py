@@ -18,7 +18,7 @@ import os
 import sys
 import time
 
-from rankdbg.agent import stacks, threads
+from rankdbg.agent import stacks, threads, workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Stop:
             "kind": self.kind,
             "why": self.why,
             "thread": stacks.thread_name(self.thread),
-            "main": self.thread == threads.main_thread(),
+            "main": self.thread == workers.program_thread(),
             "since": self.since,
             "where": stacks.place(self.thread),
             "prompt": self.prompt,
@@ -156,9 +156,9 @@ class Stop:
 
 def find(number: int | None = None) -> Stop:
     """The stop with this number, or the one that a client means who names none: that of the
-    main thread, else the oldest."""
+    main thread (or whichever does the work), else the oldest."""
     if number is None:
-        main = threads.main_thread()
+        main = workers.program_thread()
         ordered = sorted(_stops.values(), key=lambda stop: (stop.thread != main, stop.number))
         if ordered:
             return ordered[0]

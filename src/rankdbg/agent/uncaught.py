@@ -4,7 +4,7 @@
     other threads          threading makes each thread's handler with a function: ours
     multiprocessing        Process._bootstrap() calls run(): ours, around the process's own
     pools, torch's spawn   catch what their workers raise, and send it to the parent
-    Ray                    catches what tasks and actors' methods raise: in_ray.py
+    Ray, Monarch           catch what tasks and endpoints raise: in_ray.py, in_monarch.py
 
 None of these is a hook that the program sets for itself (sys.excepthook,
 threading.excepthook): its own are called as ever, and it cannot take ours away. torch's

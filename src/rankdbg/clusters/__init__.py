@@ -5,6 +5,7 @@
     slurm:JOB           the nodes of a Slurm job
     k8s:NAMESPACE/POD   pods that kubectl or oc reaches
     ray:auto            the nodes of a Ray cluster
+    monarch             procs of Monarch's actors on this machine
     snapshot:DIR        what was seen earlier, saved in a directory
 
 A target is `name` or `name:rest`; the rest is the cluster's own business. Other
@@ -76,6 +77,7 @@ CLUSTERS = {
     "slurm": "rankdbg.clusters.slurm:Slurm",
     "k8s": "rankdbg.clusters.kubernetes:Kubernetes",
     "ray": "rankdbg.clusters.ray:Ray",
+    "monarch": "rankdbg.clusters.monarch:Monarch",
     "snapshot": "rankdbg.clusters.snapshot:Snapshot",
 }
 ENTRY_POINTS = "rankdbg.clusters"

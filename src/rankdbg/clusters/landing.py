@@ -142,8 +142,16 @@ def remove_left_overs() -> None:
         for directory in glob.glob(os.path.join(glob.escape(place), PREFIX + "*")):
             pid, _, rest = os.path.basename(directory)[len(PREFIX) :].partition("-")
             ours = rest.startswith(f"{namespace()}-") and pid.isdigit()
-            if ours and not os.path.exists(f"/proc/{pid}"):
+            if ours and not runs(pid):
                 shutil.rmtree(directory, ignore_errors=True)
+
+
+def runs(pid: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(") ")[2][:1] not in "ZX"
+    except OSError:
+        return False
 
 
 main()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from rankdbg.clusters import NO_OPTIONS, Options
 from rankdbg.clusters.channel import ProcessChannel, plain_opening
@@ -23,9 +26,15 @@ class Local:
     target = "local"
     origin = ""
 
-    def __init__(self, rest: str = "", options: Options = NO_OPTIONS) -> None:
+    def __init__(
+        self,
+        rest: str = "",
+        options: Options = NO_OPTIONS,
+        scope: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         if rest:
             raise BadInput(f"the target local takes nothing after it, not {rest!r}")
+        self._scope = scope
 
     def nodes(self) -> list[str]:
         return [os.uname().nodename]
@@ -33,5 +42,5 @@ class Local:
     def open(self, node: str) -> ProcessChannel:
         package = Path(__file__).resolve().parents[2]
         command = [sys.executable, "-I", "-c", _START, str(package), "rankdbg.node"]
-        opening = plain_opening(node, {})
+        opening = plain_opening(node, self._scope)
         return ProcessChannel(node, command, opening, {**os.environ, "RANKDBG": "0"})

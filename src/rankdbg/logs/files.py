@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import IO, Any
 
-BLOCK = 1 << 20
+BLOCK = 4 << 20
 # Folders that hold no logs, and files that are data however large they are.
 _FOLDERS = {".git", "__pycache__", "node_modules", ".venv", "site-packages"}
-_DATA = (
-    ".pt .pth .bin .safetensors .ckpt .npy .npz .pkl .pickle .parquet .arrow .so .o .a .pyc .whl "
-    ".zip .tar .tgz .png .jpg .jpeg .gif .svg .pdf .mp4 .sqlite .db .py .ipynb .nsys-rep .distcp"
-).split()
+_DATA = re.compile(
+    r"\.(pt|pth|bin|safetensors|ckpt|distcp|npy|npz|pkl|pickle|parquet|arrow|so|o|a|py|pyc|whl|zip|tar"
+    r"|tgz|png|jpe?g|gif|svg|pdf|mp4|sqlite|db|ipynb|nsys-rep)$",
+    re.IGNORECASE,
+)
 _OPENERS = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
@@ -32,40 +35,27 @@ def find_logs(paths: Iterable[str]) -> Iterator[str]:
             for name in sorted(names):
                 whole = os.path.join(folder, name)
                 # A pipe or a device in a folder of logs would be read for ever.
-                if not name.lower().endswith(tuple(_DATA)) and os.path.isfile(whole):
+                if not _DATA.search(name) and os.path.isfile(whole):
                     yield whole
 
 
 def open_log(path: str) -> IO[bytes]:
     """The bytes of a log, unpacked if it is compressed."""
-    file = open(path, "rb", buffering=0)
-    try:
-        start = os.pread(file.fileno(), 8, 0) if file.seekable() else b""
-        kind = next((kind for magic, kind in _OPENERS.items() if start.startswith(magic)), "")
-        return _unpacked(kind, path, file) if kind else file
-    except BaseException:
-        file.close()
-        raise
-
-
-def _unpacked(kind: str, path: str, file: IO[bytes]) -> IO[bytes]:
-    file.close()
+    with open(path, "rb", buffering=0) as file:
+        start = file.read(8) if file.seekable() else b""
+    kind = next((kind for magic, kind in _OPENERS.items() if start.startswith(magic)), "")
     if kind == "zstd":
         return _zstd(path)
-    import importlib
-
-    module: Any = importlib.import_module(kind)
-    opened: IO[bytes] = module.open(path, "rb")
+    # `io.open` is `open`: one call for all of them.
+    opened: IO[bytes] = import_module(kind or "io").open(path, "rb")
     return opened
 
 
 def _zstd(path: str) -> IO[bytes]:
     """Python 3.14 has it, before that a package that may be there, or the program."""
-    import importlib
-
     for name in ("compression.zstd", "zstandard"):
         try:
-            module: Any = importlib.import_module(name)
+            module: Any = import_module(name)
         except ImportError:
             continue
         opened: IO[bytes] = module.open(path, "rb")
@@ -74,5 +64,22 @@ def _zstd(path: str) -> IO[bytes]:
 
 
 def blocks(file: IO[bytes]) -> Iterator[bytes]:
-    while block := file.read(BLOCK):
-        yield block
+    """Large ones. Of a damaged file, what came before the damage comes before the error."""
+    read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+    parts: list[bytes] = []
+    size = 0
+    failure: Exception | None = None
+    while True:
+        try:
+            part = read(BLOCK)
+        except Exception as error:
+            part, failure = b"", error
+        parts.append(part)
+        size += len(part)
+        if size >= BLOCK or not part:
+            yield b"".join(parts)
+            parts, size = [], 0
+        if failure:
+            raise failure
+        if not part:
+            return

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
 
+ahocorasick_rs: Any = None
 try:
-    import ahocorasick_rs
+    ahocorasick_rs = import_module("ahocorasick_rs")
 except ImportError:  # a node that has only the agent's part of rankdbg
-    ahocorasick_rs = None
+    pass
 
 
 class Literals:

@@ -18,6 +18,8 @@ class Pattern:
     before: int = 0  # how many lines before the hit are wanted
     after: int = 0
     limit: int = 2000  # lines of a file that are kept; then only those at its end
+    numbered: bool = True  # whether the numbers of its lines are wanted
+    looks: int = 0  # lines with its literal that are looked at; then only those at the end
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "match": [list(pair) for pair in self.match]}
@@ -30,7 +32,7 @@ class Pattern:
 
 class Hit(NamedTuple):
     pattern: str
-    line: int  # its number, from 1
+    line: int  # its number, from 1; 0 if it was not asked for
     offset: int
     text: str  # the line, or of a progress bar what stands between two carriage returns
     head: str  # how the whole line begins: its prefixes
@@ -72,13 +74,12 @@ class PatternSet:
             if any(pattern.name not in done for pattern, _ in entries)
         ]
 
-    def matching(self, literals: Iterable[bytes], text: str) -> Iterator[Pattern]:
-        """The patterns that a line with these literals matches, each once."""
-        seen = set()
+    def known(self, literals: Iterable[bytes], text: str) -> Iterator[tuple[Pattern, bool]]:
+        """The patterns that look at a line with these literals, and whether it matches."""
+        seen: dict[str, tuple[Pattern, bool]] = {}
         for literal in literals:
             for pattern, regex in self._by_literal[literal]:
-                if pattern.name in seen or (regex is not None and not regex.search(text)):
-                    continue
-                seen.add(pattern.name)
-                if not any(regex.search(text) for regex in self._unless[pattern.name]):
-                    yield pattern
+                if not seen.get(pattern.name, (pattern, False))[1]:
+                    seen[pattern.name] = pattern, regex is None or bool(regex.search(text))
+        for name, (pattern, matches) in seen.items():
+            yield pattern, matches and not any(r.search(text) for r in self._unless[name])

@@ -16,8 +16,9 @@ from rankdbg.node.discovery import Process
 
 Parent = Callable[[int], int]  # the parent of any process of the machine, 0 if unknown
 
-# The program itself said so. All other sources are variables, which children inherit.
-_SAID = ("init", "torch")
+# The program itself said so, or its very command line. All other sources are variables, which
+# children inherit.
+_SAID = ("init", "torch", "monarch")
 _SCHEDULERS = ("openmpi", "pmi", "slurm")
 
 # What multiprocessing's children run when they are somebody's helpers.

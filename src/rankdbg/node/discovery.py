@@ -169,7 +169,7 @@ def _without_agent(
     if stat is None or not command or _is_rankdbg(command):
         return None
     under_rankdbg = environ.get("RANKDBG", "0") != "0"
-    labels = {**identity.from_title(" ".join(command)), **identity.from_environment(environ)}
+    labels = identity.of_process(" ".join(command), command, environ)
     wanted = wanted or under_rankdbg or "rank" in labels or "engine" in labels
     if not wanted:
         return None
@@ -242,12 +242,17 @@ def remove_stale(found: list[Process]) -> list[Process]:
 
 def in_scope(found: list[Process], scope: Mapping[str, Any]) -> list[Process]:
     """Those that the session has come for: a node that a Slurm job shares with others runs
-    their processes too. The dead have no environment left; they go with their job."""
+    their processes too. What a process has said itself counts, also after its death."""
     wanted: Mapping[str, str] = scope.get("environment", {})
     if wanted:
-        fits = _with_environment([p.pid for p in found if p.alive], wanted)
-        jobs = {process.job for process in found if process.pid in fits}
-        found = [p for p in found if (p.pid in fits if p.alive else p.job in jobs)]
+        said = {p.key: p.labels["environment"] for p in found if "environment" in p.labels}
+        fits = {key for key, has in said.items() if wanted.items() <= has.items()}
+        others = {p.pid: p.key for p in found if p.alive and p.key not in said}
+        fits |= {others[pid] for pid in _with_environment(list(others), wanted)}
+        found = [process for process in found if process.key in fits]
+    if scope.get("engine"):
+        jobs = {p.job for p in found if p.labels.get("engine") == scope["engine"]}
+        found = [process for process in found if process.job in jobs]
     if scope.get("job"):
         for process in found:
             process.labels = {**process.labels, "job": scope["job"]}
@@ -263,8 +268,7 @@ def name_job(found: list[Process], name: str) -> None:
 
 
 def _with_environment(pids: list[int], wanted: Mapping[str, str]) -> set[int]:
-    """Where a process has written its title over its environment (setproctitle), or it
-    cannot be read, the one from which it descends tells."""
+    """Where that cannot be read, the process from which one descends tells."""
     fits: set[int] = set()
     telling = {pid: pid for pid in pids}
     while telling:

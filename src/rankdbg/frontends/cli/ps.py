@@ -11,6 +11,7 @@ the kernel, or it holds the GIL); zombie; gone; no agent (can be looked at from 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -119,7 +120,7 @@ def _folded(ranks: Sequence[Rank]) -> list[Row]:
             return (role, state, function, line.partition(":")[0], "")
 
         groups = grouping.group_equal((rank, coarse(rank)) for rank in ranks)
-    odd = grouping.odd_ones_out([len(members) for _, members in groups])
+    odd = _odd_in_their_roles(groups)
     roles = len({rank.role for rank in ranks}) > 1
     rows: list[Row] = [["RANKS", *(["ROLE"] if roles else []), "STATE", "WHERE", "", ""]]
     for (value, members), is_odd in zip(groups, odd, strict=True):
@@ -132,18 +133,33 @@ def _folded(ranks: Sequence[Rank]) -> list[Row]:
     return rows
 
 
+def _odd_in_their_roles(groups: list[tuple[object, list[Rank]]]) -> list[bool]:
+    """Few among those that do the same: a driver is alone in being one."""
+    odd = [False] * len(groups)
+    places: dict[str, list[int]] = {}
+    for place, (_, members) in enumerate(groups):
+        places.setdefault(members[0].role, []).append(place)
+    for same in places.values():
+        marks = grouping.odd_ones_out([len(groups[place][1]) for place in same])
+        for place, mark in zip(same, marks, strict=True):
+            odd[place] = mark
+    return odd
+
+
 def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
     paths = Paths(rank.where.file for rank in ranks if rank.where)
-    names = [_name(rank) for rank in ranks]
+    alike = Counter((rank.job, rank.role, rank.number) for rank in ranks)
+    names = [_name(rank, alike[rank.job, rank.role, rank.number] > 1) for rank in ranks]
     called = ["NAME"] if any(names) else []
-    head = ["RANK", "COORDINATES", "ROLE", *called, "HOST", "PID", "STATE", "WHERE", "", ""]
+    placed = ["COORDINATES"] if any(rank.coordinates for rank in ranks) or not called else []
+    head = ["RANK", *placed, "ROLE", *called, "HOST", "PID", "STATE", "WHERE", "", ""]
     rows: list[Row] = [head]
     for rank, name in zip(ranks, names, strict=True):
         coordinates = " ".join(f"{name}={value}" for name, value in rank.coordinates.items())
         rows.append(
             [
                 "-" if rank.number is None else str(rank.number),
-                coordinates,
+                *([coordinates] if placed else []),
                 rank.role or ("" if rank.kind == "rank" else f"({rank.kind})"),
                 *([name] if called else []),
                 rank.host,
@@ -157,8 +173,11 @@ def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
     return rows
 
 
-def _name(rank: Rank) -> str:
-    """What its launcher calls it: the actor's name if it has one, and the worker."""
+def _name(rank: Rank, has_twin: bool) -> str:
+    """What its launcher calls it: the actor's name if it has one, and the worker. Monarch's
+    mesh of actors has an id that matters where there are two of one name."""
+    if has_twin and "actor_mesh" in rank.names:
+        return rank.names["actor_mesh"][:8]
     return f"{rank.names.get('actor', '')} {rank.names.get('worker', '')[:8]}".strip()
 
 

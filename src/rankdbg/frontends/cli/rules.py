@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(mode: str, as_json: bool) -> int:
-    from rankdbg.verdicts.log_rules import load_rules
+    from rankdbg.verdicts.log_rules import FailureRule, HarmlessRule, load_rules
 
     rules = load_rules()
     chosen = {name: rule for name, rule in rules.failures.items() if mode in ("", name)}
@@ -58,7 +58,8 @@ def _show(mode: str, as_json: bool) -> int:
         stacks = dict.fromkeys(rule.stack for rule in rules.phases)
         terminal.print(f"phases of: {', '.join(stacks)}")
         return 0
-    for name, shown in {**chosen, **calm}.items():
+    every: dict[str, FailureRule | HarmlessRule] = {**chosen, **calm}
+    for name, shown in every.items():
         terminal.print(terminal.bold(name))
         for literal, regex in shown.match:
             terminal.print(f"  line   {regex or literal}")

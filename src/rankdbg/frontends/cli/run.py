@@ -169,7 +169,10 @@ def _environment_at_start() -> list[str]:
 
 
 def _job_name(command: Sequence[str]) -> str:
-    """From the script that the launcher starts, and four digits."""
+    """From the script that the launcher starts, and four digits. Where srun starts one of us
+    for each rank, the job that they have in common."""
+    if os.environ.get("SLURM_STEP_ID") and os.environ.get("SLURM_JOB_ID"):
+        return f"slurm-{os.environ['SLURM_JOB_ID']}"
     scripts = [word for word in command if word.endswith((".py", ".sh"))]
     if scripts:
         name = Path(scripts[0]).stem
@@ -187,7 +190,8 @@ def _greeting(job: str, program: str, command: Sequence[str]) -> str:
     reason = identity.flags_without_agent(command) if _is_python(program) else ""
     if reason and ("S" in identity.invocation(command)[0] or not _has_rankdbg(program)):
         return f"rankdbg: job {job} has no agent ({reason}); rankdbg stacks looks from outside\n"
-    return f"rankdbg: job {job}; look at it with: rankdbg ps --job {job}\n"
+    where = f"-t slurm:{job[6:]}" if job.startswith("slurm-") else f"--job {job}"
+    return f"rankdbg: job {job}; look at it with: rankdbg ps {where}\n"
 
 
 def _has_rankdbg(python: str) -> bool:

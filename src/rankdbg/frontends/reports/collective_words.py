@@ -93,8 +93,13 @@ def culprit_sentence(culprit: Culprit, findings: Findings) -> str:
                 f"{who} {have} issued nothing more: all are in {what}, "
                 f"and only the others have gone on to issue what comes after it."
             )
-    verb = "come to" if culprit.operation.point_to_point else "entered"
-    sentence = f"{who} {have} not {verb} {what}, in which {waiting}."
+    sentence = f"{who} {have} not entered {what}, in which {waiting}."
+    if culprit.operation.point_to_point:
+        done = "received" if culprit.operation.name == "send" else "sent"
+        through = f"{operation(culprit.operation, culprit.group)}, {group_name(culprit.group)}"
+        sentence = f"{who} {have} not {done} what {waiting} for ({through})."
+    if not culprit.group.certain:
+        return f"{sentence} (The dumps do not say who is in that group.)"
     if culprit.inside is not None:
         inside = culprit.inside
         itself = "It is" if one else f"Rank {inside.rank} is"

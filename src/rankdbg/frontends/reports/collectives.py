@@ -201,7 +201,8 @@ class CollectiveReport:
         if len(shown) < len(groups):
             left = len(groups) - len(shown)
             busy = sum(group in waited for group in groups) - sum(g in waited for g in shown)
-            note = f"and {left} more groups ({busy} with ranks that wait); --full shows them"
+            groups_left = f"{left} more group{'s' if left > 1 else ''}"
+            note = f"and {groups_left} ({busy} with ranks that wait); --full shows them"
             terminal.print(terminal.dim(note))
         self._print_remarks(terminal)
         if self.findings.guilty and self.everybody:
@@ -232,7 +233,8 @@ class CollectiveReport:
         text = words.culprit_sentence(culprit, self.findings)
         seconds = self._seconds(culprit)
         if seconds is not None:
-            text += f" They wait for {duration(seconds)} now."
+            they = "It has" if len(culprit.waiting) == 1 else "They have"
+            text += f" {they} waited {duration(seconds)}."
         at = sorted({self.paths.text(self.places[r]) for r in culprit.ranks if r in self.places})
         if at and len(at) <= 2:
             text += f" {words.capital(words.named(culprit.ranks))}: at {', '.join(at)}."
@@ -261,14 +263,16 @@ class CollectiveReport:
         if row.entered is None and trace.entered.get(group.name, 0) > 0:
             return f"has finished #{trace.entered[group.name]}"
         if row.entered is None:
-            return trace.absent or "nothing is known to have been entered here"
+            unknown = trace.only_active
+            nothing = "nothing under way here" if unknown else "has entered nothing here"
+            return trace.absent or nothing
         what = f"{words.operation(row.entered, group)}"
         frame = words.place(row.entered)
         at = f"  {self.paths.line(frame)}" if frame else ""
         if row.entered.finished:
             return f"has finished {what}{at}"
         more = f", {row.queued} more behind it" if row.queued else ""
-        return f"in {what}  {words.tensors(row.entered)}{at}{more}"
+        return f"in {what}{at}  {words.tensors(row.entered)}{more}"
 
     def _print_remarks(self, terminal: Terminal) -> None:
         lines = []

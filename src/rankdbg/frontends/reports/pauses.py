@@ -14,6 +14,7 @@ WORDS = {
     "stopped": "stopped at {where}",
     "running": "in the debugger already, busy with a command at {where}",
     "blocked": "in C, at {where}: stops as soon as it comes back",
+    "later": "at {where}: stops at its next endpoint (at once only on Python 3.12 or later)",
     "cancelled": "not stopped yet, and will not be",
     "none": "was not about to stop",
 }

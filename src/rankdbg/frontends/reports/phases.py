@@ -52,7 +52,7 @@ class PhaseReport:
     def print_now(self, terminal: Terminal) -> None:
         """Where they are, in a line a group."""
         for course, members in self._groups():
-            step = "" if course.now.step is None else f", step {course.now.step}"
+            step = "" if course.now.step is None else f" {course.now.step}"
             text = f"{_who(members)}: {course.now.rule.stack}, {_name(course.now)}{step}"
             terminal.print(f"{'phase':10}{cut(text, terminal.width - 10)}")
             self._print_state(terminal, course, " " * 10)

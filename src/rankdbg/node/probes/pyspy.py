@@ -94,8 +94,9 @@ def _threads(
     dumped: list[dict[str, Any]], pid: int, all_threads: bool, with_locals: bool
 ) -> list[dict[str, Any]]:
     found = []
+    worker = _at_work(dumped, pid)
     for thread in dumped:
-        main = thread["thread_name"] == "MainThread" or thread.get("os_thread_id") == pid
+        main = thread is worker if worker else _is_main(thread, pid)
         frames = [[f["name"], f["filename"], f["line"]] for f in thread["frames"]]
         if not frames or not (all_threads or main) or _is_agent(frames):
             continue
@@ -109,6 +110,20 @@ def _threads(
         found.append(shown)
     found.sort(key=lambda thread: (not thread["main"], thread["name"]))
     return found
+
+
+def _is_main(thread: dict[str, Any], pid: int) -> bool:
+    return thread["thread_name"] == "MainThread" or thread.get("os_thread_id") == pid
+
+
+def _at_work(dumped: list[dict[str, Any]], pid: int) -> dict[str, Any] | None:
+    """The thread that does the program's work, where Monarch keeps the main one to itself and
+    each actor has its own: the oldest that executes the user's code."""
+    users = [t for t in dumped if any(is_user_code(f["filename"]) for f in t["frames"])]
+    if any(_is_main(thread, pid) for thread in users):
+        return None
+    actors = [t for t in users if str(t["thread_name"]).startswith("monarch-actor-")]
+    return min(actors, key=lambda thread: thread.get("os_thread_id") or 0, default=None)
 
 
 def _is_agent(frames: list[list[Any]]) -> bool:

@@ -1,0 +1,107 @@
+"""In a program that uses Ray: the agent goes into its workers, and breakpoints lead here.
+
+    ray.init()                  gives the workers a runtime environment with the agent
+    breakpoint()                Ray sets PYTHONBREAKPOINT, which nobody reads: the hook is ours
+    ray.util.pdb.set_trace()    is led here too, and so is RAY_DEBUG_POST_MORTEM
+    a task's exception          Ray catches it, and asks its own debugger before it stores it
+
+Imported when the program has imported Ray.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from rankdbg.agent import entries, imports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+
+def arrived(ray: Any) -> None:
+    """Ray has been imported, and its functions are not yet in anybody's hands."""
+    if "ray._raylet" not in sys.modules:  # a module of the program's own by that name
+        return
+    ray.init = _with_agent(ray.init)
+    imports.when_imported("ray.util.rpdb", _redirect)
+    imports.when_imported("ray.util.debugpy", _redirect_set_trace)
+
+
+# --- the agent in workers -----------------------------------------------------------------
+
+
+def _with_agent(init: Any) -> Any:
+    def init_with_agent(*arguments: Any, **named: Any) -> Any:
+        if not _is_submitted():
+            from rankdbg.ray import runtime_env
+
+            inner = getattr(named.get("job_config"), "runtime_env", None)
+            named["runtime_env"] = runtime_env(named.get("runtime_env") or inner)
+        return init(*arguments, **named)
+
+    init_with_agent.__name__, init_with_agent.__doc__ = "init", init.__doc__
+    init_with_agent.__wrapped__ = init  # type: ignore[attr-defined]
+    return init_with_agent
+
+
+def _is_submitted() -> bool:
+    """Whether this is the driver of a submitted job whose runtime environment has the agent:
+    Ray merges the two, and refuses to if both have the same variable."""
+    return '"RANKDBG"' in os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "")
+
+
+# --- breakpoints --------------------------------------------------------------------------
+
+
+def _redirect(rpdb: Any) -> None:
+    _redirect_set_trace(rpdb)
+    rpdb._driver_set_trace = rpdb.set_trace
+    rpdb._is_ray_debugger_post_mortem_enabled = lambda: _uncaught() is not None or _ray_holds()
+    rpdb._post_mortem = _post_mortem
+
+
+def _redirect_set_trace(module: Any) -> None:
+    def set_trace(*_: Any, **named: Any) -> None:
+        entries.stop_at(sys._getframe(1), "breakpoint")
+
+    module.set_trace = set_trace
+
+
+def _post_mortem() -> None:
+    """Called by Ray in the handler of a task's exception, before it stores that."""
+    error = sys.exc_info()[1]
+    if error is None:
+        return
+    frames, uncaught = frames_of_task(error), _uncaught()
+    if uncaught is not None:
+        uncaught.meet(error, frames, ends=False)
+    if _ray_holds() and not (uncaught is not None and uncaught.holds()):
+        entries.hold(error, frames)
+
+
+def _uncaught() -> Any:
+    """What cares for uncaught exceptions, if anything is wanted of it."""
+    return sys.modules.get("rankdbg.agent.uncaught")
+
+
+def _ray_holds() -> bool:
+    return os.environ.get("RAY_DEBUG_POST_MORTEM") == "1"
+
+
+def frames_of_task(error: BaseException) -> TracebackType | None:
+    """Without those that called the task; None if there are no others: what fails before the
+    task begins (an argument that another task has failed to make) is not its failure."""
+    traceback = error.__traceback__
+    while traceback is not None and _calls_tasks(traceback.tb_frame.f_code.co_filename):
+        traceback = traceback.tb_next
+    return traceback
+
+
+def _calls_tasks(file: str) -> bool:
+    """Ray, and what it calls coroutines with."""
+    library = "/site-packages/" in file or "/dist-packages/" in file
+    standard = not library and "/lib/python3" in file
+    return file.endswith("_raylet.pyx") or "/site-packages/ray/" in file or standard

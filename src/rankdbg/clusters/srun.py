@@ -1,0 +1,294 @@
+"""One `srun` for many nodes: its stdin reaches every node process, its stdout comes labelled.
+
+What is said says for whom it is (`to`); large things that many need are said once. Answers
+come in short lines, since srun cuts labelled lines at 1,024 bytes, and each is preceded by
+the number of its task: `3: {"id": ...`. Which node that is, the task says in its first line.
+
+A node on which srun cannot start anything holds up all: nothing of stdin is passed on, and
+after 10 to 20 seconds srun gives up and ends the tasks of the others too (measured, Slurm
+22.05). So those that were heard of are then started again, without it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rankdbg import __version__, wire
+from rankdbg.clusters import carrier
+from rankdbg.clusters.channel import CONNECT_SECONDS, Conversation, Waiting, last_words, taken
+from rankdbg.clusters.sending import landing_opening, shell_line
+from rankdbg.clusters.slurm_jobs import OWN_STEPS, environment
+from rankdbg.errors import NodeFailed, RankdbgError
+
+# A step of ours takes no share of the job's resources, outlives the loss of a node and the
+# end of a task, whatever the site's settings say.
+_OPTIONS = (
+    *("--overlap", "--mpi=none", "--label", "--input=all", "--output=all", "--error=all"),
+    *("--no-kill", "--wait=0", "--kill-on-bad-exit=0"),
+    *("--ntasks-per-node=1", "--chdir=/", f"--job-name={OWN_STEPS}"),
+)
+# Bytes in a line of a node's, so that it passes with its label.
+LONGEST_LINE = 900
+# So long after the last node was heard of, no other is coming.
+STALLED_SECONDS = 2.0
+
+_LABELLED = re.compile(rb" *([0-9]+): ?(.*)", re.DOTALL)
+_ABOUT_NODE = re.compile(r"failed on node (\S+?): (.*)|srun: error: ([^\s:,\[]+): (task .*)")
+_COMPLAINTS = 50
+
+Launch = Callable[[Sequence[str]], list[str]]  # the nodes -> the command
+
+
+def srun_command(job: str, nodes: Sequence[str], options: Sequence[str], python: str) -> list[str]:
+    # The shell stays, to say that the node process has ended: of a status of 0 srun says nothing.
+    ended = '{\\"ended\\": $?}'
+    name = "$SLURMD_NODENAME"
+    line = f'echo "{name}"; ({shell_line(python, name)}); echo "{ended}"'
+    count = (f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", f"--nodelist={','.join(nodes)}")
+    return ["srun", f"--jobid={job}", *count, *_OPTIONS, *options, "sh", "-c", line]
+
+
+class NodeChannel:
+    """The conversation with one node, through the step that reaches it."""
+
+    def __init__(self, node: str, scope: dict[str, Any]) -> None:
+        self.node = node
+        self.begun = False  # an answer has come
+        self.step: Step | None = None
+        scope = {**scope, "line": LONGEST_LINE}
+        self.conversation = Conversation(node, self._send, landing_opening(node, scope))
+
+    @property
+    def usable(self) -> bool:
+        return self.conversation.usable
+
+    def begin(self, message: wire.Message) -> Waiting:
+        return self.conversation.begin(message)
+
+    def feed(self, line: bytes) -> None:
+        self.begun = True
+        self.conversation.feed(line)
+
+    def hang_up(self) -> None:
+        if self.step is not None:
+            self.step.leave(self)
+
+    def close(self, deadline: float) -> None:
+        self.hang_up()
+        if self.step is not None:
+            self.step.close(deadline)
+
+    def last_words(self) -> list[str]:
+        return last_words(self.conversation.noise)
+
+    def fail(self, what: str) -> None:
+        self.conversation.fail(NodeFailed(what))
+
+    def _send(self, message: wire.Message) -> None:
+        if self.step is not None:  # the first word of all conversations is the step's
+            self.step.send(self.node, message)
+
+
+class Step:
+    """One srun, and the conversations that it carries.
+
+    `launch` makes the command for some nodes; `why_ended` says what has become of the job.
+    """
+
+    def __init__(
+        self, channels: Iterable[NodeChannel], launch: Launch, why_ended: Callable[[], str]
+    ) -> None:
+        self._channels = {channel.node: channel for channel in channels}
+        self._launch = launch
+        self._why_ended = why_ended
+        self._left: set[str] = set()
+        self._nodes: dict[int, str] = {}  # by the number of the task
+        self._parts: dict[int, wire.Continued] = {}
+        self._offered: list[str] = []
+        self._complaints: list[str] = []
+        self._lost: dict[str, str] = {}  # nodes that are no longer there, and why
+        self._lines, self._complaint_lines = wire.Lines(), wire.Lines()
+        self._news = threading.Condition()
+        self.ended = self._over = False
+        command = launch(list(self._channels))
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment(),
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the user's command, which tidies up
+            )
+        except OSError as error:
+            raise NodeFailed(f"cannot start {command[0]}: {error.strerror}") from None
+        for channel in self._channels.values():
+            channel.step = self
+        carry = carrier.shared()
+        self._outgoing = carry.write(taken(self._process.stdin))
+        self._say({"land": __version__})
+        carry.on_rounds(self._keep_alive)
+        carry.read(taken(self._process.stderr), self._hear_complaint)
+        carry.read(taken(self._process.stdout), self._hear)
+        threading.Thread(target=self._watch_launch, name="rankdbg launch", daemon=True).start()
+
+    # --- to the nodes -----------------------------------------------------------------------
+
+    def send(self, node: str, message: wire.Message) -> None:
+        files = message.get("files")
+        if files:
+            # A megabyte and more, and the same for all: every node hears it once.
+            if files not in self._offered:
+                self._offered.append(files)
+                self._say({"offer": len(self._offered) - 1, "files": files})
+            message = {**message, "files": self._offered.index(files)}
+        self._say({"to": node, **message})
+
+    def _say(self, message: wire.Message) -> None:
+        self._outgoing.send(wire.encode(message))
+
+    def _keep_alive(self) -> bool:
+        self._say({"alive": True})
+        return not self.ended
+
+    def leave(self, channel: NodeChannel) -> None:
+        """When the last has left, the node processes end, and srun with them."""
+        self._left.add(channel.node)
+        if self._left >= {each.node for each in self._carried()}:
+            self._outgoing.end()
+
+    def close(self, deadline: float) -> None:
+        try:
+            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+    # --- from the nodes -----------------------------------------------------------------------
+
+    def _hear(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            labelled = _LABELLED.fullmatch(line)
+            if labelled:
+                self._hear_task(int(labelled[1]), labelled[2])
+        if not data:
+            self._over = True
+            # Its complaints come through another pipe, and may still be on their way.
+            threading.Thread(target=self._mourn, args=(0.5,), daemon=True).start()
+
+    def _hear_task(self, task: int, line: bytes) -> None:
+        if task not in self._nodes:
+            node = line.decode(errors="replace").strip()
+            if node in self._channels:  # else it is something that a site prints first
+                with self._news:
+                    self._nodes[task] = node
+                    self._parts[task] = wire.Continued()
+                    self._news.notify_all()
+            return
+        channel = self._channels[self._nodes[task]]
+        if channel.step is not self:
+            return  # it has been started again
+        try:
+            for whole in self._parts[task].feed(line):
+                if whole.startswith(b'{"ended": '):
+                    status = wire.decode(whole)["ended"]
+                    self._lose(channel.node, f"the node process ended (status {status})")
+                else:
+                    channel.feed(whole)
+        except RankdbgError as error:
+            channel.fail(f"{channel.node}: {error}")
+
+    def _hear_complaint(self, data: bytes) -> None:
+        for raw in self._complaint_lines.feed(data):
+            labelled = _LABELLED.fullmatch(raw)
+            channel = (
+                self._channels.get(self._nodes.get(int(labelled[1]), "")) if labelled else None
+            )
+            if labelled and channel is not None:
+                channel.conversation.noise += labelled[2] + b"\n"
+                continue
+            line = raw.decode(errors="replace").strip()
+            self._complaints = [*self._complaints, line][-_COMPLAINTS:]
+            about = _ABOUT_NODE.search(line)
+            if about:
+                self._lose(about[1] or about[3], f"srun: {about[2] or about[4]}")
+
+    # --- when it does not go as it should -----------------------------------------------------
+
+    def _lose(self, node: str, why: str) -> None:
+        """One node, or the first of many: if the job ends, all tasks do, one after the other."""
+        self._lost.setdefault(node, why)
+        if len(self._lost) == 1:
+            threading.Thread(target=self._mourn, args=(1.0,), daemon=True).start()
+
+    def _watch_launch(self) -> None:
+        heard = 0
+        while not self.ended and heard < len(self._channels):
+            if not self._wait_for_more_than(heard, STALLED_SECONDS if heard else CONNECT_SECONDS):
+                if heard:
+                    carrier.shared().soon(self._start_again)
+                return
+            heard = len(self._nodes)
+
+    def _wait_for_more_than(self, heard: int, seconds: float) -> bool:
+        with self._news:
+            return self._news.wait_for(lambda: self.ended or len(self._nodes) > heard, seconds)
+
+    def _start_again(self) -> None:
+        """Those that were heard of, and wait in vain; this srun goes on for the others, and
+        says in the end what is wrong with them."""
+        heard = set(self._nodes.values())
+        self._move([channel for channel in self._waiting() if channel.node in heard])
+        for channel in self._waiting():
+            channel.conversation.noise += b"srun has started nothing there, unlike elsewhere"
+
+    def _carried(self) -> list[NodeChannel]:
+        return [channel for channel in self._channels.values() if channel.step is self]
+
+    def _waiting(self) -> list[NodeChannel]:
+        return [channel for channel in self._carried() if channel.usable and not channel.begun]
+
+    def _move(self, channels: list[NodeChannel]) -> None:
+        if channels:
+            try:
+                Step(channels, self._launch, self._why_ended)
+            except NodeFailed as error:
+                for channel in channels:
+                    channel.fail(error.what)
+
+    def _mourn(self, seconds: float) -> None:
+        """Find out why, if it ends within so many seconds or not."""
+        try:
+            self._process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        of_job = self._why_ended()
+        carrier.shared().soon(lambda: self._bury(of_job))
+
+    def _bury(self, of_job: str) -> None:
+        """Nodes that were never reached because of others are tried again."""
+        lost, self._lost = self._lost, {}
+        for channel in self._carried():
+            if channel.node in lost:
+                its = channel.last_words() if channel.node in self._nodes.values() else []
+                why = of_job or ": ".join([lost[channel.node], *its])
+                channel.fail(f"{channel.node}: {why}")
+        if not self._over:
+            return
+        with self._news:
+            self.ended = True
+            self._news.notify_all()
+        again = self._waiting() if len(self._waiting()) < len(self._carried()) else []
+        self._move(again)
+        for channel in self._carried():
+            channel.fail(f"{channel.node}: {of_job or _cause(self._complaints)}")
+
+
+def _cause(complaints: Sequence[str]) -> str:
+    """srun's first complaint; those after it are what follows from it."""
+    return next((line for line in complaints if line.startswith("srun: ")), "srun has ended")

@@ -1,0 +1,1 @@
+"""Evidence -> findings: who holds the others up, and why. Functions from values to values."""

@@ -1,0 +1,125 @@
+"""In which phase each rank is, since when, and whether its silence is normal for the phase."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from rankdbg.logs.patterns import FileScan, Hit
+from rankdbg.verdicts.log_lines import Origin, Origins, read_stamp, year_of
+from rankdbg.verdicts.log_rules import LogRules, PhaseRule
+
+_LAUNCHERS = {"torchrun", "ray", "hf"}
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One phase of one rank."""
+
+    rule: PhaseRule
+    begin: float | None
+    end: float | None  # the last line that told of it
+    over: bool
+    step: int | None
+    line: str
+
+
+@dataclass(frozen=True)
+class Course:
+    """The phases of one process, in the order of its log."""
+
+    who: Origin
+    path: str
+    stays: tuple[Stay, ...]
+    silent: float | None  # seconds from its last line to the last line of all
+
+    @property
+    def now(self) -> Stay:
+        return self.stays[-1]
+
+    @property
+    def stalled(self) -> bool:
+        """Whether it has been silent for longer than its phase may be."""
+        allowed = self.now.rule.quiet
+        return bool(allowed and self.silent is not None and self.silent > allowed)
+
+
+def courses(scans: Sequence[FileScan], rules: LogRules) -> list[Course]:
+    origins, year = Origins(scans), year_of(scans)
+    by_process: dict[tuple[object, ...], list[tuple[FileScan, Origin, Hit, PhaseRule]]] = {}
+    latest = 0.0
+    last_line: dict[str, float] = {}
+    for scan in scans:
+        for hit in scan.hits:
+            time = _time(hit, year) or 0.0
+            last_line[scan.path] = max(last_line.get(scan.path, 0.0), time)
+            latest = max(latest, time)
+            if hit.pattern.startswith("phase:"):
+                rule = rules.phases[int(hit.pattern.partition(":")[2])]
+                who = origins.of(scan.path, hit)
+                key = (who.rank,) if who.rank is not None else (scan.path, who.actor, who.pid)
+                by_process.setdefault(key, []).append((scan, who, hit, rule))
+    made = []
+    for lines in by_process.values():
+        lines.sort(key=lambda line: (_time(line[2], year) or 0.0, line[0].path, line[2].offset))
+        scan, who, hit, _ = lines[-1]
+        own = _time(hit, year)
+        stays = _stays([(hit, rule) for _, _, hit, rule in lines], year)
+        silent = latest - own if own is not None and latest else None
+        made.append(Course(who, scan.path, tuple(stays), silent))
+    return sorted(
+        made, key=lambda course: (course.who.rank is None, course.who.rank or 0, course.path)
+    )
+
+
+def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int) -> list[Stay]:
+    """Consecutive lines of one phase are one stay."""
+    made: list[Stay] = []
+    for hit, rule in _one_rule_a_line(lines):
+        time = _time(hit, year)
+        last = made[-1] if made else None
+        if (
+            last
+            and (last.rule.stack, last.rule.phase) == (rule.stack, rule.phase)
+            and not last.over
+        ):
+            begin = last.begin
+            made.pop()
+        else:
+            begin = time if last is None or last.over or not rule.ends else last.begin
+        made.append(Stay(rule, begin, time, rule.ends, _step(hit, rule), hit.text))
+    return made
+
+
+def _one_rule_a_line(
+    lines: Sequence[tuple[Hit, PhaseRule]],
+) -> Iterator[tuple[Hit, PhaseRule]]:
+    """A line that a framework's rule knows is not a launcher's; else the first rule has it."""
+    for _, group in groupby(lines, key=lambda line: (line[0].offset, line[0].text)):
+        rules = list(group)
+        yield min(rules, key=lambda line: line[1].stack in _LAUNCHERS)
+
+
+def _step(hit: Hit, rule: PhaseRule) -> int | None:
+    for _, regex in rule.match:
+        match = re.search(regex, hit.text) if "(?P<step>" in regex else None
+        if match:
+            return int(match["step"])
+    return None
+
+
+def _time(hit: Hit, year: int) -> float | None:
+    return read_stamp(hit.stamp, year) if hit.stamp else None
+
+
+def alive_after(scans: Sequence[FileScan], rules: LogRules) -> dict[str, float]:
+    """For each file the time of its last step."""
+    year = year_of(scans)
+    times: dict[str, float] = {}
+    for scan in scans:
+        for hit in scan.hits:
+            if hit.pattern.startswith("phase:") and rules.phases[int(hit.pattern[6:])].repeats:
+                times[scan.path] = max(times.get(scan.path, 0.0), _time(hit, year) or 0.0)
+    return times

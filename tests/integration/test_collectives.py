@@ -1,0 +1,161 @@
+"""rankdbg collectives on real gloo jobs of four ranks, live and from the dumps they write."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import PROGRAMS, Job, rankdbg
+from rankdbg.frontends.live_traces import traces_of
+from rankdbg.verdicts.collectives import judge
+
+pytest.importorskip("torch", reason="needs torch")
+
+PATIENCE = 90.0  # torch takes long to load on a machine that is busy
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+class Hanging:
+    """A job of programs/collectives_torch.py."""
+
+    def __init__(self, job: Job, scratch: Path) -> None:
+        self.job = job
+        self.dumps = scratch / "dumps"
+        self.dumps.mkdir()
+
+    def start(self, function: str) -> None:
+        torchrun = Path(sys.executable).parent / "torchrun"
+        program = PROGRAMS / "collectives_torch.py"
+        words = (torchrun, "--standalone", "--nproc-per-node", 4, program, function, self.dumps)
+        self.job.start(*words)
+
+    def wait_for(self, state: str) -> Any:
+        """What is found, as soon as it is in this state."""
+        deadline = time.monotonic() + PATIENCE
+        found: Any = None
+        while time.monotonic() < deadline:
+            result = self.job.cli("collectives", "--json")
+            if result.returncode != 2:  # the job is there
+                found = json.loads(result.stdout)
+                if found["state"] == state and not found["silent"]:
+                    return found
+        raise AssertionError(f"never {state}; last: {found}")
+
+    def wait_for_guilty(self, guilty: str, waiting: str) -> Any:
+        """Ranks that come later than others may seem to be missing, for a moment."""
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            found = self.wait_for("held up")
+            if (found["guilty"], found["waiting"]) == (guilty, waiting):
+                return found
+        raise AssertionError(f"never {guilty}; last: {found['guilty']} {found['culprits']}")
+
+    def read_dumps(self) -> Any:
+        (self.dumps / "go").touch()
+        deadline = time.monotonic() + PATIENCE
+        while len(list(self.dumps.glob("trace_*"))) < 4:
+            assert time.monotonic() < deadline, "the job wrote no dumps"
+            time.sleep(0.05)
+        (self.dumps / "go").unlink()
+        result = rankdbg("collectives", "--json", "--dumps", self.dumps)
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
+
+
+@pytest.fixture
+def hanging(job: Job, tmp_path: Path) -> Hanging:
+    return Hanging(job, tmp_path)
+
+
+def test_one_rank_skips_a_collective(hanging: Hanging) -> None:
+    """Live and by dumps the rank that left it out, with the line at which the others wait; and
+    a snapshot tells the same."""
+    hanging.start("skips")
+    found = hanging.wait_for_guilty("2", "0-1,3")
+    (culprit,) = found["culprits"]
+    assert (culprit["reason"], culprit["waiting"]) == ("missing", "0-1,3")
+    assert culprit["seconds"] >= 1
+    waiting, missing = found["groups"][0]["ranks"]
+    assert waiting["entered"]["number"] == 4
+    assert waiting["entered"]["where"]["function"] == "reduce"
+    assert (missing["ranks"], missing["finished"]["number"]) == ("2", 3)
+    text = hanging.job.cli("collectives").stdout
+    assert text.startswith("Rank 2 holds the others up.")
+    assert "at forever collectives_torch.py" in " ".join(text.split())
+    saved = hanging.job.cli("save", hanging.dumps.parent / "snapshot")
+    assert saved.returncode == 0, saved.stderr
+    again = hanging.job.json("collectives", "-t", f"snapshot:{hanging.dumps.parent / 'snapshot'}")
+    assert again["guilty"] == "2"
+    assert hanging.read_dumps()["guilty"] == "2"
+
+
+def test_one_rank_comes_with_another_operation(hanging: Hanging) -> None:
+    """It is named, with what it has and what the others have; its pickle tells its line."""
+    hanging.start("other_operation")
+    for found in (hanging.wait_for_guilty("1", "0-3"), hanging.read_dumps()):
+        (mismatch,) = found["mismatches"]
+        assert (found["guilty"], mismatch["kind"], mismatch["ranks"]) == ("1", "operation", "1")
+        assert mismatch["found"]["operation"] == "broadcast"
+        assert mismatch["expected"]["operation"] == "all_reduce"
+        assert mismatch["found"]["where"]["function"] == "other_operation"
+
+
+def test_one_rank_comes_with_another_shape(hanging: Hanging) -> None:
+    """gloo lets it out and the others wait: it is named, with both sizes."""
+    hanging.start("other_shape")
+    for found in (hanging.wait_for_guilty("3", "0-2"), hanging.read_dumps()):
+        (mismatch,) = found["mismatches"]
+        assert (found["guilty"], mismatch["kind"], mismatch["ranks"]) == ("3", "size", "3")
+        assert found["culprits"][0]["reason"] == "mismatch"
+        assert mismatch["found"]["input_sizes"] == [[2]]
+        assert mismatch["expected"]["input_sizes"] == [[4]]
+
+
+def test_a_chain_over_groups(hanging: Hanging) -> None:
+    """Two wait for one that waits in another group for the guilty rank."""
+    hanging.start("chain")
+    found = hanging.wait_for_guilty("2", "0-1,3")
+    missing = {group["description"]: group["missing"] for group in found["groups"]}
+    assert (missing["first"], missing["second"]) == ("3", "2")
+    # gloo's dumps do not say who is in a group; that 2 alone waits for nothing does.
+    assert hanging.read_dumps()["guilty"] == "2"
+
+
+def test_a_recv_before_the_collective(hanging: Hanging) -> None:
+    """gloo does not record send and recv: the agent sees who is in one, and from whom."""
+    hanging.start("sends")
+    found = hanging.wait_for_guilty("2", "0-1,3")
+    rows = {row["ranks"]: row for row in found["groups"][0]["ranks"]}
+    assert (rows["3"]["entered"]["operation"], rows["3"]["entered"]["peer"]) == ("recv", 2)
+
+
+def test_nothing_but_a_recv(hanging: Hanging) -> None:
+    """Whoever does not send is named."""
+    hanging.start("only_receives")
+    hanging.wait_for_guilty("1", "0")
+
+
+def test_healthy_training_is_not_accused(hanging: Hanging) -> None:
+    """Collectives come and go, and nobody waits; asked often."""
+    hanging.start("trains")
+    hanging.wait_for("nobody waits")
+    with hanging.job.session(20.0) as session:
+        ranks = session.job(hanging.job.name)
+        accused = [judge(traces_of(session.collectives(ranks))).guilty for _ in range(10)]
+    # A rank that gets no CPU for a second lets the others wait, on a machine that is busy.
+    assert accused.count(()) >= 8, accused
+
+
+def test_a_job_without_torch(job: Job) -> None:
+    """Its ranks say so, and the exit status is 1."""
+    job.start_ranks("waits", "waits")
+    job.wait_at("waits", "waits")
+    result = job.cli("collectives")
+    assert result.returncode == 1
+    assert "empty: 0-1  (it has not loaded torch.distributed)" in result.stdout

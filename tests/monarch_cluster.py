@@ -1,0 +1,72 @@
+"""Real jobs of Monarch on this machine: a client and its procs, ended by their ids."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jobs import PROGRAMS, Job
+from rankdbg.types import Answer, Rank
+
+PATIENCE = 90.0  # procs import torch, and other tests run at the same time
+PROGRAM = PROGRAMS / "monarch_job.py"
+
+
+def missing() -> str:
+    """What this Python lacks for it, or ``."""
+    return "" if importlib.util.find_spec("monarch") else "needs torchmonarch"
+
+
+def line_of(text: str) -> int:
+    """The number of the first line of the program that is this, blanks aside."""
+    return [line.strip() for line in PROGRAM.read_text().splitlines()].index(text) + 1
+
+
+class MonarchJob(Job):
+    """A client with four procs, and rankdbg with the target `monarch`."""
+
+    def __init__(self, what: str, scratch: Path, *options: str) -> None:
+        super().__init__(f"monarch-{what}-{os.urandom(3).hex()}", scratch)
+        self.client = self.start(sys.executable, PROGRAM, what, options=options)
+
+    def cli(self, verb: str, *words: object, **settings: Any) -> Any:
+        return super().cli(verb, "-t", "monarch", *words, **settings)
+
+    def until(self, wanted: Callable[[list[Rank]], bool]) -> list[Rank]:
+        """The four ranks by number, as soon as they are as wanted."""
+        deadline = time.monotonic() + PATIENCE
+        ranks: list[Rank] = []
+        with self.session() as session:
+            while time.monotonic() < deadline:
+                ranks = session.roster().jobs().get(self.name, [])
+                if len(ranks) == 4 and wanted(ranks):
+                    return sorted(ranks, key=lambda rank: (rank.number or 0, rank.pid))
+        raise AssertionError(f"never as wanted (exit status {self.client.poll()}); last: {ranks}")
+
+    def until_in(self, function: str) -> list[Rank]:
+        return self.until(
+            lambda ranks: all(r.where and r.where.function == function for r in ranks)
+        )
+
+    def stops(self) -> list[dict[str, Any]]:
+        """Those of all ranks, each with its rank's number and pid."""
+        with self.session() as session:
+            answers = session.stops(session.roster().jobs().get(self.name, []))
+        return [
+            {**stop, "rank": answer.rank.number, "pid": answer.rank.pid}
+            for answer in answers
+            if isinstance(answer, Answer)
+            for stop in answer.value["stops"]
+            if stop["state"] == "stopped"
+        ]
+
+    def until_stops(self, count: int) -> list[dict[str, Any]]:
+        deadline = time.monotonic() + PATIENCE
+        while len(stops := self.stops()) != count:
+            assert time.monotonic() < deadline, f"not {count} stops, but {stops}"
+        return stops
