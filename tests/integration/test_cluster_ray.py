@@ -215,8 +215,8 @@ def test_post_mortem(cluster: RayCluster, session: Session, job: Job, tmp_path: 
     output, _ = process.communicate(timeout=30)
     errors = ["ValueError", "ValueError", "ZeroDivisionError", "IndexError"]
     assert output.splitlines()[-1] == str(errors)
-    shown = rankdbg("list", "-t", f"snapshot:{saved}").stdout
-    assert all(name in shown for name in errors)
+    shown = rankdbg("list", "--json", "-t", f"snapshot:{saved}").stdout
+    assert all(name in shown for name in errors), shown
 
 
 def test_without_rankdbg(cluster: RayCluster, session: Session, tmp_path: Path) -> None:
