@@ -22,9 +22,15 @@ PATIENCE = 30.0
 FAKES = Path(__file__).parent / "fakes"
 NODE = "machine-1"
 
+CHECKOUT = Path(__file__).resolve().parents[1]
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
+
+# The checkout is the image's: it stays, also where it lies in a temporary directory.
 _START = (
-    'hostname "$1"; shift; '
-    "for place in /tmp /var/tmp /dev/shm; do mount -t tmpfs none $place; done; "
+    'hostname "$1"; shift; image="$1"; shift; '
+    '[ -z "$image" ] || mount --bind "$image" /mnt; '
+    f"for place in {' '.join(_TEMPORARY)}; do mount -t tmpfs none $place; done; "
+    '[ -z "$image" ] || { mkdir -p "$image" && mount --move /mnt "$image"; }; '
     'exec "$@"'
 )
 
@@ -166,10 +172,21 @@ class Kubernetes:
     def _start_container(self, name: str, container: str, settings: dict[str, Any]) -> Any:
         self._commands[name, container] = settings
         environment = {"PATH": os.environ["PATH"], "HOME": "/root", **settings["environment"]}
+        hidden = any(CHECKOUT.is_relative_to(place) for place in _TEMPORARY)
+        image = str(CHECKOUT) if hidden else ""
         words = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--uts", "--kill-child"]
         with (self.scratch / f"{name}-{container}.log").open("ab") as log:
             process = subprocess.Popen(
-                [*words, "/bin/sh", "-c", _START, "sh", name, *map(str, settings["command"])],
+                [
+                    *words,
+                    "/bin/sh",
+                    "-c",
+                    _START,
+                    "sh",
+                    name,
+                    image,
+                    *map(str, settings["command"]),
+                ],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
