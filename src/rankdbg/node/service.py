@@ -130,8 +130,7 @@ class Service:
     # --- values ---------------------------------------------------------------------
 
     def _evaluate(self, message: wire.Message, deadline: float) -> Any:
-        # The agents end a little before we do, so that their own word for it arrives.
-        seconds = max(0.1, (deadline - time.monotonic()) * 0.9)
+        seconds = _for_agents(deadline)
         question = {
             "ask": "evaluate",
             "expression": message.get("expression"),
@@ -146,7 +145,7 @@ class Service:
 
     def _command(self, message: wire.Message, deadline: float) -> Any:
         """One line for the debugger of each rank, and what came back."""
-        seconds = max(0.1, (deadline - time.monotonic()) * 0.9)
+        seconds = _for_agents(deadline)
         keys = ("line", "without")
         question = {"ask": "command", **{key: message.get(key) for key in keys}}
         return self._relay(message, {**question, "timeout": seconds}, deadline, self._kept)
@@ -165,7 +164,7 @@ class Service:
 
     def _pause(self, message: wire.Message, deadline: float) -> Any:
         """The main thread of each rank stops where it is, if it is not in C."""
-        seconds = max(0.1, (deadline - time.monotonic()) * 0.9)
+        seconds = _for_agents(deadline)
         question = {"ask": "pause", "cancel": message.get("cancel"), "timeout": seconds}
         return self._relay(message, question, deadline)
 
@@ -236,6 +235,12 @@ class Service:
         "collectives": _collectives,
         "check": _check,
     }
+
+
+def _for_agents(deadline: float) -> float:
+    """The agents end a little before we do, so that their own word for it arrives."""
+    left = deadline - time.monotonic()
+    return max(0.1, left - max(0.1 * left, min(0.4, left / 3)))
 
 
 def _late(outcome: dict[str, Any]) -> str:
