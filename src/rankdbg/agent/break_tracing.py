@@ -145,3 +145,6 @@ def _trace_lines(frame: FrameType, event: str, argument: Any) -> Any:
             debugger.of_this_thread().stop_now(frame, "breakpoint", why)
             return frame.f_trace
     return _trace_lines
+
+
+workers.at_begin.insert(0, resume)  # before a pause, which lasts for one line only

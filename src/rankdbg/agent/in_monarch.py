@@ -110,10 +110,14 @@ def _watched_coroutine(handle: Any) -> Any:
 
 
 def _begin(actor: Any, context: Any) -> None:
-    if actor.instance is not None:
-        _learn(actor, context)
-    if actor.instance is None or _is_users(actor):
-        workers.begin()
+    """Never raises: that would kill the actor, and with it the job."""
+    try:
+        if actor.instance is not None:
+            _learn(actor, context)
+        if actor.instance is None or _is_users(actor):
+            workers.begin()
+    except Exception:
+        pass
 
 
 def _end(actor: Any, context: Any) -> None:

@@ -156,3 +156,7 @@ def _on_event(code: Any, *place: int) -> None:
         return
     if _take_back(0.0):  # else the next line will do
         debugger.of_this_thread().stop_now(sys._getframe(1), "pause")
+
+
+if sys.version_info < (3, 12):
+    workers.at_begin.append(resume)

@@ -7,19 +7,21 @@ means the thread that is at work, and that is the main thread where nobody says 
 
 from __future__ import annotations
 
-import sys
-
 from rankdbg.agent import threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
 
 # In the order in which they came. Those at work are in both.
 _known: dict[int, None] = {}
 _at_work: dict[int, None] = {}
 # What is at work there: a better name than the thread's own, which all of them share.
 names: dict[int, str] = {}
+# Called in a thread that begins. Before Python 3.12 nobody but a thread itself can have it
+# traced, and that is its chance. (Looking into sys.modules for who may want it would find
+# modules that another thread is importing, of which only half is there.)
+at_begin: list[Callable[[], None]] = []
 
 
 def begin() -> None:
@@ -27,12 +29,8 @@ def begin() -> None:
     ident = threads.get_ident()
     _known[ident] = None
     _at_work[ident] = None
-    # Before Python 3.12 nobody but a thread itself can have it traced: now is the time.
-    if sys.version_info < (3, 12):
-        for name in ("break_tracing", "pauses"):
-            module: Any = sys.modules.get(f"rankdbg.agent.{name}")
-            if module is not None:
-                module.resume()
+    for action in at_begin:
+        action()
 
 
 def end() -> None:
