@@ -10,17 +10,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LIBRARY_PARTS = (
-    "/site-packages/",
-    "/dist-packages/",
-    "/lib/python3",
-    "/lib64/python3",
-    "/rankdbg/agent/",
-)
+_PACKAGES = ("/site-packages/", "/dist-packages/")
+_STANDARD = ("/lib/python3", "/lib64/python3")
+_LIBRARY_PARTS = (*_PACKAGES, *_STANDARD, "/rankdbg/agent/")
 
 
 def is_user_code(file: str) -> bool:
     return not file.startswith("<frozen") and not any(part in file for part in _LIBRARY_PARTS)
+
+
+def is_standard_library(file: str) -> bool:
+    packaged = any(part in file for part in _PACKAGES)
+    return not packaged and any(part in file for part in _STANDARD)
 
 
 def is_agent(file: str) -> bool:

@@ -1,18 +1,13 @@
 """What PyTorch's flight recorders in this process hold: the collectives of each group.
 
-The JSON dump costs 0.1 to 34 ms. The one with stacks takes 1 to 8 seconds the first time, so
-the line that issued an operation is taken from the thread that is still in it. torch is never
-imported: only looked for among what the program has loaded.
+The line that issued an operation is taken from the thread that is still in it.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 
-from rankdbg import wire
-from rankdbg.agent import threads, torch_groups
-from rankdbg.errors import RankdbgError
+from rankdbg.agent import recorders, stacks, threads, torch_groups
 from rankdbg.user_code import innermost_user_frame
 
 TYPE_CHECKING = False
@@ -21,10 +16,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    Entry = dict[str, Any]
+    from rankdbg.agent.recorders import Entry
 
-# gloo's (and, later than torch 2.8, others') and NCCL's.
-_RECORDERS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 # Of each group: the oldest that are under way, and the last of all.
 _OLDEST, _LAST = 16, 32
 _MOST_ENTRIES = 2000
@@ -52,33 +45,21 @@ _KEPT = (
 
 def collect() -> dict[str, Any]:
     """One document for each recorder, in the form of a dump."""
-    native = sys.modules.get("torch._C._distributed_c10d")
     c10d = torch_groups.module()
-    if native is None or c10d is None:
+    if c10d is None:
         return {"torch": False, "documents": []}
     sending = _sending(c10d)
-    stacks = dict(_stacks())
-    documents = [_bounded(document) for document in _recorded(native)]
+    frames = {
+        str(thread): list(stacks.walk(innermost))
+        for thread, innermost in stacks.innermost_frames().items()
+    }
+    documents = [_bounded(document) for document in recorders.documents()]
     for document in documents:
-        document["entries"] = [_placed(entry, stacks) for entry in document["entries"]]
-    recorded = {e["thread_id"] for d in documents for e in d["entries"] if _waits(e)}
+        document["entries"] = [_placed(entry, frames) for entry in document["entries"]]
+    recorded = {e["thread_id"] for d in documents for e in d["entries"] if recorders.is_pending(e)}
     unrecorded = [entry for thread, entry in sending if str(thread) not in recorded]
     groups = {"entries": unrecorded, "groups": _groups(c10d), "now_ns": time.time_ns()}
     return {"torch": True, "documents": [*documents, groups]}
-
-
-def _recorded(native: Any) -> Iterator[dict[str, Any]]:
-    for name in _RECORDERS:
-        dump = getattr(native, name, None)
-        if dump is not None:
-            try:
-                yield wire.decode(dump())
-            except (RankdbgError, RuntimeError):  # a version that writes otherwise
-                pass
-
-
-def _waits(entry: Entry) -> bool:
-    return entry.get("state") != "completed" and not entry.get("retired")
 
 
 def _bounded(document: dict[str, Any]) -> dict[str, Any]:
@@ -87,7 +68,7 @@ def _bounded(document: dict[str, Any]) -> dict[str, Any]:
         groups.setdefault(str(entry.get("process_group")), []).append(entry)
     kept: list[Entry] = []
     for entries in groups.values():
-        oldest = [entry for entry in entries[:-_LAST] if _waits(entry)][:_OLDEST]
+        oldest = [entry for entry in entries[:-_LAST] if recorders.is_pending(entry)][:_OLDEST]
         kept += [*oldest, *entries[-_LAST:]]
     kept.sort(key=lambda entry: entry.get("time_created_ns") or 0)
     return {
@@ -100,22 +81,12 @@ def _bounded(document: dict[str, Any]) -> dict[str, Any]:
 # --- the line that issued it --------------------------------------------------------------
 
 
-def _stacks() -> Iterator[tuple[str, list[FrameType]]]:
-    for thread, innermost in sys._current_frames().items():
-        frames = []
-        frame: FrameType | None = innermost
-        while frame is not None:
-            frames.append(frame)
-            frame = frame.f_back
-        yield str(thread), frames
-
-
-def _placed(entry: Entry, stacks: dict[str, list[FrameType]]) -> Entry:
+def _placed(entry: Entry, by_thread: dict[str, list[FrameType]]) -> Entry:
     """With the frame of the user's that is in it now, if its thread still is."""
     brief = {key: entry[key] for key in _KEPT if key in entry}
     thread = str(entry.get("thread_id"))
     brief["thread_id"] = thread
-    frames = stacks.get(thread, []) if _waits(entry) else []
+    frames = by_thread.get(thread, []) if recorders.is_pending(entry) else []
     name = str(entry.get("profiling_name")).rpartition(":")[2].strip("_").partition(" ")[0]
     in_torch = [f for f in frames if "/torch/distributed/" in f.f_code.co_filename]
     if any(_is_called(frame.f_code.co_name, name) for frame in in_torch):
@@ -139,30 +110,32 @@ def _user_frame(frames: list[FrameType]) -> dict[str, Any]:
 
 def _sending(c10d: Any) -> list[tuple[int, Entry]]:
     """send and recv on gloo are not recorded; a thread that stays in one shows it."""
-    first = dict(_in_send_or_recv(c10d))
+    first = {thread: stack[-1] for thread, stack in _in_send_or_recv(c10d)}
     if not first:
         return []
     threads.pause(SETTLING_SECONDS)
     found = []
-    for thread, frame in _in_send_or_recv(c10d):
-        if first.get(thread) is frame and (entry := _as_entry(frame, c10d)):
+    for thread, stack in _in_send_or_recv(c10d):
+        if first.get(thread) is stack[-1] and (entry := _as_entry(stack, c10d)):
             found.append((thread, entry))
     return found
 
 
-def _in_send_or_recv(c10d: Any) -> Iterator[tuple[int, FrameType]]:
-    for thread, innermost in sys._current_frames().items():
-        frame: FrameType | None = innermost
-        while frame is not None:
+def _in_send_or_recv(c10d: Any) -> Iterator[tuple[int, list[FrameType]]]:
+    """The threads that are in one, each with its frames from the innermost up to that."""
+    for thread, innermost in stacks.innermost_frames().items():
+        stack = []
+        for frame in stacks.walk(innermost):
+            stack.append(frame)
             code = frame.f_code
             if code.co_name in ("send", "recv") and code.co_filename == c10d.__file__:
-                yield thread, frame
+                yield thread, stack
                 break
-            frame = frame.f_back
 
 
-def _as_entry(frame: FrameType, c10d: Any) -> Entry | None:
-    values, name = frame.f_locals, frame.f_code.co_name
+def _as_entry(stack: list[FrameType], c10d: Any) -> Entry | None:
+    frame, called = stack[-1], stack[-2] if len(stack) > 1 else None
+    values, name = stacks.variables(frame, called), frame.f_code.co_name
     group = values.get("group") or c10d._world.default_pg
     ranks = c10d._world.pg_group_ranks.get(group, {})
     key = "dst" if name == "send" else "src"
@@ -170,16 +143,13 @@ def _as_entry(frame: FrameType, c10d: Any) -> Entry | None:
     there = ranks.get(values.get(key)) if there is None else there
     if not isinstance(there, int):
         return None  # recv from anybody
-    stack = [frame]
-    while stack[-1].f_back is not None:
-        stack.append(stack[-1].f_back)
     arrow = "->" if name == "send" else "<-"
     return {
         "process_group": [str(c10d._world.pg_names.get(group, "")), ""],
         "profiling_name": f"{name} {group.rank()}{arrow}{there}",
         "is_p2p": True,
         "state": "scheduled",
-        "frames": [_user_frame(stack)],
+        "frames": [_user_frame(list(stacks.walk(frame)))],
     }
 
 

@@ -35,6 +35,11 @@ def install() -> None:
         timeouts.hold_for_good()
 
 
+def uncaught_module() -> Any:
+    """What cares for uncaught exceptions, if anything is wanted of it."""
+    return sys.modules.get("rankdbg.agent.uncaught")
+
+
 def _meet_ray(ray: Any) -> None:
     from rankdbg.agent import in_ray
 

@@ -5,21 +5,15 @@ They keep the limit with which they began; nothing can change it. So they are na
 
 from __future__ import annotations
 
-import sys
 import time
 
-from rankdbg import wire
-from rankdbg.agent import torch_groups
-from rankdbg.errors import RankdbgError
+from rankdbg.agent import recorders, stacks, torch_groups
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
     from typing import Any
-
-# The flight recorders of gloo and of NCCL; one of them may know nothing.
-_RECORDERS = ("_dump_fr_trace_json", "_dump_nccl_trace_json")
 
 # Calls of torch's functions that had begun by then, while they last: thread -> frame.
 _begun: dict[int, FrameType] = {}
@@ -42,7 +36,7 @@ def prune(c10d: Any) -> None:
 def short_limited(c10d: Any) -> list[dict[str, Any]]:
     """Those under way whose limit was not raised: operation, group, limit and what is left of
     it, in seconds. What no recorder knows (recv on gloo, new_group) comes without a limit."""
-    pending = [e for e in _recorded() if not e.get("retired") and e.get("state") != "completed"]
+    pending = [entry for entry in _recorded() if recorders.is_pending(entry)]
     if pending:
         return [described for entry in pending if (described := _described(entry, c10d))]
     prune(c10d)
@@ -51,16 +45,12 @@ def short_limited(c10d: Any) -> list[dict[str, Any]]:
 
 
 def _recorded() -> list[dict[str, Any]]:
-    native = sys.modules.get("torch._C._distributed_c10d")
+    """Each once: two recorders may know the same."""
     entries: dict[str, dict[str, Any]] = {}
-    for name in _RECORDERS:
-        dump = getattr(native, name, None)
-        if dump is not None:
-            try:
-                found = wire.decode(dump()).get("entries", ())
-                entries |= {f"{e['process_group']} {e['time_created_ns']}": e for e in found}
-            except (RankdbgError, RuntimeError, KeyError):  # a version that writes otherwise
-                pass
+    for document in recorders.documents():
+        for entry in document.get("entries") or ():
+            if "process_group" in entry and "time_created_ns" in entry:
+                entries[f"{entry['process_group']} {entry['time_created_ns']}"] = entry
     return list(entries.values())
 
 
@@ -80,12 +70,7 @@ def _described(entry: dict[str, Any], c10d: Any) -> dict[str, Any] | None:
 
 def _entered(c10d: Any) -> Iterator[tuple[int, FrameType]]:
     """Threads that are in torch's module, each with the outermost of its frames there."""
-    for thread, innermost in sys._current_frames().items():
-        frame: FrameType | None = innermost
-        entered = None
-        while frame is not None:
-            if frame.f_code.co_filename == c10d.__file__:
-                entered = frame
-            frame = frame.f_back
-        if entered is not None and not entered.f_code.co_name.startswith(("get_", "is_", "_")):
-            yield thread, entered
+    for thread, innermost in stacks.innermost_frames().items():
+        inside = [f for f in stacks.walk(innermost) if f.f_code.co_filename == c10d.__file__]
+        if inside and not inside[-1].f_code.co_name.startswith(("get_", "is_", "_")):
+            yield thread, inside[-1]

@@ -11,11 +11,11 @@ Imported when the program has imported Monarch.
 
 from __future__ import annotations
 
-import os
 import sys
 
 from rankdbg import identity
-from rankdbg.agent import entries, threads, workers
+from rankdbg.agent import entries, stacks, threads, workers
+from rankdbg.user_code import is_agent, is_standard_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _endpoint_failed(actor: Any, traceback: Any) -> None:
     """Called by Monarch in the handler of an endpoint's exception, before it sends that."""
     _endpoint_ended(actor)
     error = sys.exc_info()[1]
-    uncaught: Any = sys.modules.get("rankdbg.agent.uncaught")
+    uncaught = entries.uncaught_module()
     if error is not None and uncaught is not None:
         uncaught.meet(error, frames_of_endpoint(error), ends=False)
 
@@ -178,14 +178,9 @@ def _endpoint_failed(actor: Any, traceback: Any) -> None:
 def frames_of_endpoint(error: BaseException) -> TracebackType | None:
     """Without those that called it; None if there are no others: what fails before the endpoint
     begins (the actor was never made, an argument cannot be unpickled) is not its failure."""
-    traceback = error.__traceback__
-    while traceback is not None and _calls_endpoints(traceback.tb_frame.f_code.co_filename):
-        traceback = traceback.tb_next
-    return traceback
+    return stacks.frames_below(error.__traceback__, _calls_endpoints)
 
 
 def _calls_endpoints(file: str) -> bool:
-    library = "/site-packages/" in file or "/dist-packages/" in file
-    standard = not library and os.path.dirname(os.__file__) in file
-    ours = os.path.dirname(__file__) in file
-    return file.startswith(_monarchs_files) or standard or ours or "/cloudpickle/" in file
+    monarchs = file.startswith(_monarchs_files) or "/cloudpickle/" in file
+    return monarchs or is_standard_library(file) or is_agent(file)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg.agent import entries, imports
+from rankdbg.agent import entries, imports, stacks
+from rankdbg.user_code import is_standard_library
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _is_submitted() -> bool:
 def _redirect(rpdb: Any) -> None:
     _redirect_set_trace(rpdb)
     rpdb._driver_set_trace = rpdb.set_trace
-    rpdb._is_ray_debugger_post_mortem_enabled = lambda: _uncaught() is not None or _ray_holds()
+    rpdb._is_ray_debugger_post_mortem_enabled = _wants_exceptions
     rpdb._post_mortem = _post_mortem
 
 
@@ -75,16 +76,15 @@ def _post_mortem() -> None:
     error = sys.exc_info()[1]
     if error is None:
         return
-    frames, uncaught = frames_of_task(error), _uncaught()
+    frames, uncaught = frames_of_task(error), entries.uncaught_module()
     if uncaught is not None:
         uncaught.meet(error, frames, ends=False)
     if _ray_holds() and not (uncaught is not None and uncaught.holds()):
         entries.hold(error, frames)
 
 
-def _uncaught() -> Any:
-    """What cares for uncaught exceptions, if anything is wanted of it."""
-    return sys.modules.get("rankdbg.agent.uncaught")
+def _wants_exceptions() -> bool:
+    return entries.uncaught_module() is not None or _ray_holds()
 
 
 def _ray_holds() -> bool:
@@ -94,14 +94,10 @@ def _ray_holds() -> bool:
 def frames_of_task(error: BaseException) -> TracebackType | None:
     """Without those that called the task; None if there are no others: what fails before the
     task begins (an argument that another task has failed to make) is not its failure."""
-    traceback = error.__traceback__
-    while traceback is not None and _calls_tasks(traceback.tb_frame.f_code.co_filename):
-        traceback = traceback.tb_next
-    return traceback
+    return stacks.frames_below(error.__traceback__, _calls_tasks)
 
 
 def _calls_tasks(file: str) -> bool:
     """Ray, and what it calls coroutines with."""
-    library = "/site-packages/" in file or "/dist-packages/" in file
-    standard = not library and "/lib/python3" in file
-    return file.endswith("_raylet.pyx") or "/site-packages/ray/" in file or standard
+    ray = file.endswith("_raylet.pyx") or "/site-packages/ray/" in file
+    return ray or is_standard_library(file)

@@ -9,7 +9,7 @@ from rankdbg.agent import describe, threads, workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType, TracebackType
     from typing import Any, TypeVar
 
@@ -40,6 +40,16 @@ class Raised:
 
     def __exit__(self, *_: object) -> None:
         _raised.pop(threads.get_ident(), None)
+
+
+def frames_below(
+    traceback: TracebackType | None, calls: Callable[[str], bool]
+) -> TracebackType | None:
+    """Of an exception, without the frames in files of what called the program's code; None if
+    there are no others."""
+    while traceback is not None and calls(traceback.tb_frame.f_code.co_filename):
+        traceback = traceback.tb_next
+    return traceback
 
 
 def raised_frames() -> list[FrameType]:

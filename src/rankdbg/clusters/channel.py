@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import queue
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 
 from rankdbg import wire
 from rankdbg.clusters import carrier
+from rankdbg.clusters.launched import Launched
 from rankdbg.errors import NodeFailed, RankdbgError
 
 # How a conversation begins: it yields what to say and is sent what comes back.
@@ -183,25 +183,11 @@ class ProcessChannel:
     ) -> None:
         self._explain = explain or self._ended
         self._all_said = threading.Event()
-        try:
-            self._process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=None if environment is None else dict(environment),
-                bufsize=0,
-                start_new_session=True,  # Ctrl-C is for the user's command, which tidies up
-            )
-        except OSError as error:
-            raise NodeFailed(f"{node}: cannot start {command[0]}: {error.strerror}") from None
-        carry = carrier.shared()
         self._lines = wire.Lines()
-        self._outgoing = carry.write(taken(self._process.stdin))
+        self._process = Launched(command, environment, whose=node)
         self._conversation = Conversation(node, self._send, opening)
-        carry.on_rounds(self._conversation.keep_alive)
-        carry.read(taken(self._process.stderr), self._hear_complaint)
-        carry.read(taken(self._process.stdout), self._hear)
+        carrier.shared().on_rounds(self._conversation.keep_alive)
+        self._process.listen(self._hear, self._hear_complaint)
 
     @property
     def usable(self) -> bool:
@@ -216,18 +202,15 @@ class ProcessChannel:
 
     def hang_up(self) -> None:
         self._explain = self._ended  # nobody asks any more
-        self._outgoing.end()
+        self._process.hang_up()
 
     def close(self, deadline: float) -> None:
         """The node ends when its stdin ends. If it cannot, it is not waited for."""
         self.hang_up()
-        try:
-            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        self._process.wait_or_kill(deadline)
 
     def _send(self, message: wire.Message) -> None:
-        self._outgoing.send(wire.encode(message))
+        self._process.send(wire.encode(message))
 
     def _hear(self, data: bytes) -> None:
         try:
@@ -236,8 +219,7 @@ class ProcessChannel:
         except RankdbgError as error:
             self._conversation.fail(error)
         if not data:
-            # Its complaints come through another pipe, and may still be on their way.
-            threading.Thread(target=self._mourn, daemon=True).start()
+            self._process.mourn(2.0, self._has_ended)
 
     def _hear_complaint(self, data: bytes) -> None:
         noise = self._conversation.noise
@@ -245,15 +227,10 @@ class ProcessChannel:
         if not data:
             self._all_said.set()
 
-    def _mourn(self) -> None:
-        try:
-            self._process.wait(timeout=2.0)
-        except subprocess.TimeoutExpired:
-            pass
+    def _has_ended(self, status: int | None) -> None:
         self._all_said.wait(0.5)  # children that it leaves behind may hold its stderr
         if self._conversation.usable:
-            status, noise = self._process.returncode, self._conversation.noise
-            self._conversation.fail(self._explain(status, noise))
+            self._conversation.fail(self._explain(status, self._conversation.noise))
 
     def _ended(self, status: int | None, noise: bytes) -> RankdbgError:
         node = self._conversation.node
@@ -263,10 +240,3 @@ class ProcessChannel:
 def last_words(noise: bytes) -> list[str]:
     lines = noise.decode(errors="replace").splitlines()
     return [line.strip() for line in lines if line.strip()][-1:]
-
-
-def taken(pipe: Any) -> int:
-    """The pipe's descriptor, for the carrier to close."""
-    descriptor: int = pipe.fileno()
-    pipe.close = lambda: None
-    return descriptor

@@ -15,7 +15,6 @@ import json
 import os
 import queue
 import shutil
-import subprocess
 import sys
 import threading
 import time
@@ -25,7 +24,8 @@ from typing import Any
 
 from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Options, carrier
-from rankdbg.clusters.channel import Conversation, Waiting, last_words, taken
+from rankdbg.clusters.channel import Conversation, Waiting, last_words
+from rankdbg.clusters.launched import Launched
 from rankdbg.clusters.sending import PACKAGE, REMOTE, landing_opening, shell_line
 from rankdbg.errors import BadInput, NodeFailed, RankdbgError
 
@@ -100,33 +100,20 @@ class Driver:
         self._lock = threading.Lock()
         text = (PACKAGE / "clusters/ray_driver.py").read_text()
         environment = {**os.environ, "RANKDBG": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-        try:
-            self._process = subprocess.Popen(
-                [python, "-c", text],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env={name: environment[name] for name in {*environment} - {*_OTHERS_SETTINGS}},
-                cwd="/",  # Ray hands the driver's directory to its workers
-                bufsize=0,
-                start_new_session=True,  # Ctrl-C is for the user's command, which tidies up
-            )
-        except OSError as error:
-            raise NodeFailed(f"cannot start {python}: {error.strerror}") from None
-        carry = carrier.shared()
+        environment = {n: environment[n] for n in {*environment} - {*_OTHERS_SETTINGS}}
+        # In /: Ray hands the driver's directory to its workers.
+        self._process = Launched([python, "-c", text], environment, folder="/")
         self._lines = wire.Lines()
-        self._outgoing = carry.write(taken(self._process.stdin))
-        carry.read(taken(self._process.stderr), self._hear_complaint)
-        carry.read(taken(self._process.stdout), self._hear)
+        self._process.listen(self._hear, self._hear_complaint)
         self.nodes = self._connect()
 
     def _connect(self) -> dict[str, dict[str, str]]:
         start = {"address": self._address, "start": shell_line()}
-        self._outgoing.send(json.dumps(start).encode() + b"\n")
+        self._process.send(json.dumps(start).encode() + b"\n")
         try:
             said = self._said.get(timeout=CONNECT_SECONDS)
         except queue.Empty:
-            self._process.kill()
+            self._process.wait_or_kill(time.monotonic())
             said = {"error": f"no answer within {CONNECT_SECONDS:g} s"}
         if "nodes" not in said:
             why = said.get("error") or "; ".join(last_words(self._noise))
@@ -150,7 +137,7 @@ class Driver:
         return channel
 
     def send(self, ident: str, line: bytes) -> None:
-        self._outgoing.send(b"%s %s\n" % (ident.encode(), line.rstrip(b"\n")))
+        self._process.send(b"%s %s\n" % (ident.encode(), line.rstrip(b"\n")))
 
     def leave(self, ident: str, channel: RayChannel) -> None:
         """One channel less, if it was not replaced; the process ends with the last."""
@@ -158,13 +145,10 @@ class Driver:
             self.send(ident, b"close")
             del self._channels[ident]
         if not self._channels:
-            self._outgoing.end()
+            self._process.hang_up()
 
     def wait(self, deadline: float) -> None:
-        try:
-            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        self._process.wait_or_kill(deadline)
 
     def _hear(self, data: bytes) -> None:
         try:
@@ -173,8 +157,7 @@ class Driver:
         except RankdbgError as error:
             self._fail(error)
         if not data:
-            # Its complaints come through another pipe, and may still be on their way.
-            threading.Thread(target=self._mourn, daemon=True).start()
+            self._process.mourn(0.5, self._has_ended)
 
     def _hear_line(self, line: bytes) -> None:
         if not line.startswith(b"{"):
@@ -198,11 +181,7 @@ class Driver:
     def _hear_complaint(self, data: bytes) -> None:
         self._noise = (self._noise + data)[-8192:]
 
-    def _mourn(self) -> None:
-        try:
-            self._process.wait(timeout=0.5)
-        except subprocess.TimeoutExpired:
-            pass
+    def _has_ended(self, status: int | None) -> None:
         self._said.put({})
         self._fail(NodeFailed("rankdbg's Ray driver ended", *last_words(self._noise)))
 

@@ -12,15 +12,14 @@ after 10 to 20 seconds srun gives up and ends the tasks of the others too (measu
 from __future__ import annotations
 
 import re
-import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rankdbg import __version__, wire
 from rankdbg.clusters import carrier
-from rankdbg.clusters.channel import CONNECT_SECONDS, Conversation, Waiting, last_words, taken
+from rankdbg.clusters.channel import CONNECT_SECONDS, Conversation, Waiting, last_words
+from rankdbg.clusters.launched import Launched
 from rankdbg.clusters.sending import landing_opening, shell_line
 from rankdbg.clusters.slurm_jobs import OWN_STEPS, environment
 from rankdbg.errors import NodeFailed, RankdbgError
@@ -115,27 +114,12 @@ class Step:
         self._lines, self._complaint_lines = wire.Lines(), wire.Lines()
         self._news = threading.Condition()
         self.ended = self._over = False
-        command = launch(list(self._channels))
-        try:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=environment(),
-                bufsize=0,
-                start_new_session=True,  # Ctrl-C is for the user's command, which tidies up
-            )
-        except OSError as error:
-            raise NodeFailed(f"cannot start {command[0]}: {error.strerror}") from None
+        self._process = Launched(launch(list(self._channels)), environment())
         for channel in self._channels.values():
             channel.step = self
-        carry = carrier.shared()
-        self._outgoing = carry.write(taken(self._process.stdin))
         self._say({"land": __version__})
-        carry.on_rounds(self._keep_alive)
-        carry.read(taken(self._process.stderr), self._hear_complaint)
-        carry.read(taken(self._process.stdout), self._hear)
+        carrier.shared().on_rounds(self._keep_alive)
+        self._process.listen(self._hear, self._hear_complaint)
         threading.Thread(target=self._watch_launch, name="rankdbg launch", daemon=True).start()
 
     # --- to the nodes -----------------------------------------------------------------------
@@ -151,7 +135,7 @@ class Step:
         self._say({"to": node, **message})
 
     def _say(self, message: wire.Message) -> None:
-        self._outgoing.send(wire.encode(message))
+        self._process.send(wire.encode(message))
 
     def _keep_alive(self) -> bool:
         self._say({"alive": True})
@@ -161,13 +145,10 @@ class Step:
         """When the last has left, the node processes end, and srun with them."""
         self._left.add(channel.node)
         if self._left >= {each.node for each in self._carried()}:
-            self._outgoing.end()
+            self._process.hang_up()
 
     def close(self, deadline: float) -> None:
-        try:
-            self._process.wait(timeout=max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        self._process.wait_or_kill(deadline)
 
     # --- from the nodes -----------------------------------------------------------------------
 
@@ -178,8 +159,7 @@ class Step:
                 self._hear_task(int(labelled[1]), labelled[2])
         if not data:
             self._over = True
-            # Its complaints come through another pipe, and may still be on their way.
-            threading.Thread(target=self._mourn, args=(0.5,), daemon=True).start()
+            self._process.mourn(0.5, self._look_at_job)
 
     def _hear_task(self, task: int, line: bytes) -> None:
         if task not in self._nodes:
@@ -224,7 +204,7 @@ class Step:
         """One node, or the first of many: if the job ends, all tasks do, one after the other."""
         self._lost.setdefault(node, why)
         if len(self._lost) == 1:
-            threading.Thread(target=self._mourn, args=(1.0,), daemon=True).start()
+            self._process.mourn(1.0, self._look_at_job)
 
     def _watch_launch(self) -> None:
         heard = 0
@@ -261,12 +241,8 @@ class Step:
                 for channel in channels:
                     channel.fail(error.what)
 
-    def _mourn(self, seconds: float) -> None:
-        """Find out why, if it ends within so many seconds or not."""
-        try:
-            self._process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            pass
+    def _look_at_job(self, status: int | None) -> None:
+        """Find out why, whether srun has ended by now or not."""
         of_job = self._why_ended()
         carrier.shared().soon(lambda: self._bury(of_job))
 

@@ -1,0 +1,73 @@
+"""A process that a launcher is, here: lines go in, lines come out, complaints are kept apart."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rankdbg.clusters import carrier
+from rankdbg.errors import NodeFailed
+
+
+class Launched:
+    """Begins to carry when it is listened to."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+        whose: str = "",
+    ) -> None:
+        try:
+            self._process = subprocess.Popen(
+                list(command),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=None if environment is None else dict(environment),
+                cwd=folder,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the user's command, which tidies up
+            )
+        except OSError as error:
+            prefix = f"{whose}: " if whose else ""
+            raise NodeFailed(f"{prefix}cannot start {command[0]}: {error.strerror}") from None
+        self._outgoing = carrier.shared().write(_taken(self._process.stdin))
+
+    def listen(self, hear: carrier.Feed, hear_complaint: carrier.Feed) -> None:
+        carrier.shared().read(_taken(self._process.stderr), hear_complaint)
+        carrier.shared().read(_taken(self._process.stdout), hear)
+
+    def send(self, data: bytes) -> None:
+        self._outgoing.send(data)
+
+    def hang_up(self) -> None:
+        """Its stdin ends, and so shall it."""
+        self._outgoing.end()
+
+    def wait_or_kill(self, deadline: float) -> None:
+        """If it cannot end, it is not waited for."""
+        if self._status(max(0.0, deadline - time.monotonic())) is None:
+            self._process.kill()
+
+    def mourn(self, seconds: float, then: Callable[[int | None], None]) -> None:
+        """Call with its exit status when it has ended, or with None after so many seconds. In
+        a thread of its own: complaints may still be on their way through another pipe."""
+        threading.Thread(target=lambda: then(self._status(seconds)), daemon=True).start()
+
+    def _status(self, seconds: float) -> int | None:
+        try:
+            return self._process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def _taken(pipe: Any) -> int:
+    """The pipe's descriptor, for the carrier to close."""
+    descriptor: int = pipe.fileno()
+    pipe.close = lambda: None
+    return descriptor
