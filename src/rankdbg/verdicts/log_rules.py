@@ -5,25 +5,19 @@ docs/reference/rules.md describes the format.
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from importlib import import_module, resources
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from rankdbg.errors import RuleError
 from rankdbg.logs.patterns import Pattern
+from rankdbg.verdicts import rule_files
 
 Role = Literal["root", "death", "consequence", "teardown"]
 ROLES: tuple[Role, ...] = ("root", "death", "consequence", "teardown")
 TRACEBACK = "traceback"
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-R = TypeVar("R", bound="DataclassInstance")
+R = TypeVar("R", bound="LogRule")
 
 
 @dataclass(frozen=True)
@@ -112,15 +106,12 @@ class LogRules:
 
 def load_rules(files: Sequence[str] = ()) -> LogRules:
     """rankdbg's own rules, then the user's: one of a known mode replaces it."""
-    folder = resources.files("rankdbg.verdicts").joinpath("rules")
-    own = sorted((path for path in folder.iterdir() if path.name.endswith(".toml")), key=str)
-    texts = [(path.name, path.read_text("utf-8")) for path in own]
-    return _rules(texts + [(name, _read(name)) for name in files])
+    return _rules([*rule_files.own_texts(), *((name, rule_files.read(name)) for name in files)])
 
 
 def load_rule_file(name: str) -> LogRules:
     """The rules of one file alone."""
-    return _rules([(name, _read(name))])
+    return _rules([(name, rule_files.read(name))])
 
 
 def _rules(texts: Iterable[tuple[str, str]]) -> LogRules:
@@ -128,37 +119,13 @@ def _rules(texts: Iterable[tuple[str, str]]) -> LogRules:
     harmless: dict[str, HarmlessRule] = {}
     phases: list[PhaseRule] = []
     for name, text in texts:
-        content = _parse(name, text)
+        content = rule_files.parse(name, text)
         for entry in content.get("failure", []):
             failures[entry.get("mode", "")] = _rule(FailureRule, entry, name, "failure")
         for entry in content.get("harmless", []):
             harmless[entry.get("mode", "")] = _rule(HarmlessRule, entry, name, "harmless")
         phases += [_rule(PhaseRule, entry, name, "phase") for entry in content.get("phase", [])]
     return LogRules(failures, harmless, phases)
-
-
-def _read(name: str) -> str:
-    try:
-        return Path(name).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "is not UTF-8"
-        raise RuleError(f"cannot read the rules in {name}: {reason}") from None
-
-
-def _parse(name: str, text: str) -> dict[str, Any]:
-    # `tomllib` came with Python 3.11; `tomli` is the same before that.
-    toml: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
-    try:
-        content: dict[str, Any] = toml.loads(text)
-    except toml.TOMLDecodeError as error:
-        raise RuleError(f"{name} is not TOML: {error}") from None
-    unknown = content.keys() - {"failure", "harmless", "phase"}
-    if unknown:
-        raise RuleError(
-            f"{name}: no rules are called [[{sorted(unknown)[0]}]]",
-            hint="there are [[failure]], [[harmless]] and [[phase]]: docs/reference/rules.md",
-        )
-    return content
 
 
 _NEEDED: Mapping[type[Any], Sequence[str]] = {
@@ -170,29 +137,12 @@ _NEEDED: Mapping[type[Any], Sequence[str]] = {
 
 def _rule(kind: type[R], entry: Mapping[str, Any], file: str, table: str) -> R:
     where = f"{file}: [[{table}]] {entry.get('mode') or entry.get('phase') or 'without a name'}"
-    defaults = {field.name: field.default for field in fields(kind)}
-    for key, value in entry.items():
-        if key not in defaults:
-            raise RuleError(f"{where}: no key {key!r}", f"keys: {', '.join(defaults)}")
-        _check_type(f"{where}: {key}", value, type(defaults[key]))
-    for key in _NEEDED[kind]:
-        if not entry.get(key):
-            raise RuleError(f"{where}: {key} is missing")
-    if entry.get("role", "root") not in ROLES:
-        raise RuleError(f"{where}: role must be one of {', '.join(ROLES)}")
+    values = rule_files.checked(kind, entry, where, _NEEDED[kind])
+    rule_files.check_choice(f"{where}: role", entry.get("role", "root"), ROLES)
     for regex in [entry.get("rank", ""), entry.get("fields", ""), *entry.get("unless", [])]:
-        _check_regex(regex, where)
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in entry.items()}
+        rule_files.check_regex(regex, where)
     values["match"] = tuple(_pair(item, where) for item in entry.get("match", []))
     return kind(**values)
-
-
-def _check_type(where: str, value: object, wanted: type) -> None:
-    """TOML's lists become tuples, and a whole number is a number of seconds too."""
-    accepted = {tuple: (list,), float: (int, float)}.get(wanted, (wanted,))
-    if not isinstance(value, accepted) or (isinstance(value, bool) and wanted is not bool):
-        shown = {tuple: "a list", str: "a text", float: "a number", int: "a whole number"}
-        raise RuleError(f"{where} must be {shown.get(wanted, 'true or false')}, not {value!r}")
 
 
 def _pair(item: object, where: str) -> tuple[str, str]:
@@ -204,12 +154,5 @@ def _pair(item: object, where: str) -> tuple[str, str]:
         raise RuleError(
             f"{where}: the literal {pair[0]!r} must be 3 characters of one line, or more"
         )
-    _check_regex(pair[1], where)
+    rule_files.check_regex(pair[1], where)
     return pair[0], pair[1]
-
-
-def _check_regex(regex: object, where: str) -> None:
-    try:
-        re.compile(str(regex))
-    except re.error as error:
-        raise RuleError(f"{where}: {regex!r} is no regular expression: {error}") from None
