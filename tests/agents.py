@@ -10,29 +10,20 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
+import waiting
 from rankdbg import wire
 from rankdbg.node import relay
 from rankdbg.node.service import Service
 from rankdbg.rendezvous import Address
 
-T = TypeVar("T")
-
 PATIENCE = 20.0
 BOOTSTRAP = Path(wire.__file__).parent / "agent" / "bootstrap"
 
-
-def wait_for(look: Callable[[], T | None], what: str = "") -> T:
-    """What look() returns, as soon as that is something."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if seen := look():
-            return seen
-        time.sleep(0.005)
-    raise AssertionError(f"never happened: {what or look}")
+wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
 
 class Programs:
@@ -102,6 +93,19 @@ class Programs:
         count = f"sum(f.f_code.co_filename == '<rankdbg ask>' for f in {frames})"
         # The one that counts is an evaluation itself.
         wait_for(lambda: self.evaluate(pid, count).get("text") == "1", "the endless loop ends")
+
+    def end_while_asked(self, *flags: str, env: dict[str, str] | None = None) -> None:
+        """Start a program, let it end in the middle of questions: it must end as ever."""
+        code = "import sys; print('ready', flush=True); sys.stdin.readline()"
+        question = wire.encode({"id": 1, "ask": "stacks", "threads": "all", "locals": True})
+        program = self.start(*flags, code, env=env, stdin=subprocess.PIPE)
+        clients = [self.connect(program.pid) for _ in range(5)]
+        for client in clients:
+            client.sendall(wire.encode(wire.hello()) + question * 50)
+        assert program.communicate("\n", timeout=PATIENCE) == ("", "")
+        assert program.returncode == 0
+        for client in clients:
+            client.close()
 
     def answers(self, pid: int) -> bool:
         return self.ask(pid, "ping") == {}

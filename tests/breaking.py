@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from jobs import PATIENCE, PROGRAMS, Job
+from jobs import PROGRAMS, Job
 from rankdbg.session import Session
 from rankdbg.types import Answer, Rank, Silence
+from waiting import PATIENCE, wait_for
 
 PROGRAM = PROGRAMS / "breaks.py"
 OTHERS = {
@@ -58,7 +57,13 @@ class Running:
         self.wait_for_ranks(everything or len(behaviours), bool(everything))
         return process
 
-    def wait_for_ranks(self, count: int, everything: bool = False, program: Path = PROGRAM) -> None:
+    def wait_for_ranks(
+        self,
+        count: int,
+        everything: bool = False,
+        program: Path = PROGRAM,
+        patience: float = PATIENCE,
+    ) -> None:
         def is_there(rank: Rank) -> bool:
             # From its agent: one that is just starting is seen from outside.
             where = rank.where if rank.agent else None
@@ -69,13 +74,7 @@ class Running:
             self.ranks = sorted(filter(is_there, processes), key=lambda r: (r.number or 0, r.pid))
             return len(self.ranks) == count
 
-        self.wait_until(arrived, lambda: self.ranks)
-
-    def wait_until(self, wanted: Callable[[], bool], seen: Callable[[], object]) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not wanted():
-            assert time.monotonic() < deadline, f"never as wanted; last: {seen()}"
-            time.sleep(0.005)  # the ranks need the processor too
+        wait_for(arrived, lambda: f"{count} ranks are there; last: {self.ranks}", patience)
 
     # --- questions; a rank that does not answer is a failure ------------------------------
 
@@ -125,7 +124,7 @@ class Running:
             found[:] = self.stops()
             return len(found) == count
 
-        self.wait_until(arrived, lambda: values(self.session.stops(self.ranks)))
+        wait_for(arrived, lambda: values(self.session.stops(self.ranks)))
         return [stop for _, stop in found]
 
     def wait_for_none(self) -> None:
@@ -134,13 +133,13 @@ class Running:
         def gone() -> bool:
             return not any(value["stops"] for value in values(self.session.stops(self.ranks)))
 
-        self.wait_until(gone, self.stops)
+        wait_for(gone, self.stops)
 
     def value(self, expression: str) -> str:
         return values(self.session.evaluate(self.ranks[:1], expression))[0].get("text", "")
 
     def wait_value(self, expression: str, wanted: str) -> None:
-        self.wait_until(lambda: self.value(expression) == wanted, lambda: self.value(expression))
+        wait_for(lambda: self.value(expression) == wanted, lambda: self.value(expression))
 
     def wait_untouched(self) -> None:
         """The program has no trace function, and nobody uses sys.monitoring."""

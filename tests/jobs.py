@@ -8,16 +8,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rankdbg.session import Session
 from rankdbg.types import Rank
+from waiting import PATIENCE, wait_for
 
 PROGRAMS = Path(__file__).parent / "programs"
-PATIENCE = 30.0
 
 
 def rankdbg(*words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
@@ -36,18 +35,23 @@ class Job:
         self.environment = {**os.environ, "RANKDBG_DIR": str(self.directory)}
         self._started: list[subprocess.Popen[str]] = []
 
-    def start(self, *command: object, options: tuple[str, ...] = (), **settings: Any) -> Any:
+    def start(
+        self,
+        *command: object,
+        options: tuple[str, ...] = (),
+        agent: bool = True,
+        **settings: Any,
+    ) -> Any:
+        """Without the agent the job's name alone, which starts none, keeps jobs apart."""
         words = [sys.executable, "-m", "rankdbg", "run", "--job", self.name, *options, "--"]
-        environment = {**self.environment, **settings.pop("env", {})}
+        environment = {**self.environment, "RANKDBG_JOB": self.name, **settings.pop("env", {})}
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         process = subprocess.Popen(
-            [*words, *map(str, command)],
+            [*(words if agent else ()), *map(str, command)],
             env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            **settings,
+            **{**pipes, **settings},
         )
         self._started.append(process)
         return process
@@ -85,27 +89,35 @@ class Job:
                 os.environ["RANKDBG_DIR"] = before
 
     def wait_for(
-        self, wanted: Callable[[list[Rank]], bool], everything: bool = False
+        self,
+        wanted: Callable[[list[Rank]], bool],
+        everything: bool = False,
+        patience: float = PATIENCE,
     ) -> list[Rank]:
         """The roster, as soon as it is as wanted."""
-        deadline = time.monotonic() + PATIENCE
         ranks: list[Rank] = []
-        with self.session() as session:
-            while time.monotonic() < deadline:
-                ranks = session.roster().jobs(everything).get(self.name, [])
-                if wanted(ranks):
-                    return ranks
-        complaint = self._started[-1].poll() if self._started else None
-        raise AssertionError(f"never as wanted (exit status {complaint}); last: {ranks}")
 
-    def wait_at(self, *functions: str) -> list[Rank]:
+        def arrived() -> bool:
+            ranks[:] = session.roster().jobs(everything).get(self.name, [])
+            return wanted(ranks)
+
+        def seen() -> str:
+            status = self._started[-1].poll() if self._started else None
+            return f"ranks as wanted (exit status {status}); last: {ranks}"
+
+        with self.session() as session:
+            wait_for(arrived, seen, patience)
+        return ranks
+
+    def wait_at(self, *functions: str, patience: float = PATIENCE) -> list[Rank]:
         """The ranks, as soon as rank i stands in function i."""
 
         def arrived(ranks: list[Rank]) -> bool:
             places = {r.number: r.where.function for r in ranks if r.where}
             return places == dict(enumerate(functions))
 
-        return sorted(self.wait_for(arrived), key=lambda rank: rank.number or 0)
+        ranks = self.wait_for(arrived, patience=patience)
+        return sorted(ranks, key=lambda rank: rank.number or 0)
 
     def end(self) -> None:
         self._kill_all()

@@ -13,12 +13,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 30.0
+from waiting import PATIENCE, processes_beside, wait_for
+
 FAKES = Path(__file__).parent / "fakes"
 NODE = "machine-1"
 
@@ -148,16 +148,7 @@ class Kubernetes:
 
     def processes(self, pod: str, container: str, word: str) -> list[int]:
         """Those in a container with that word in their command line."""
-        namespace = os.readlink(f"/proc/{self._init(pod, container)}/ns/pid")
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                inside = os.readlink(entry / "ns/pid") == namespace
-                if inside and word.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-        return found
+        return processes_beside(self._init(pod, container), word)
 
     def root(self, pod: str, container: str) -> Path:
         """The container's files."""
@@ -245,11 +236,3 @@ class Kubernetes:
         partial = path.with_name(f".{path.name}.partial")
         partial.write_text(json.dumps(content))
         partial.rename(path)
-
-
-def wait_for(wanted: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE
-    while not (seen := wanted()):
-        assert time.monotonic() < deadline, "it never came to that"
-        time.sleep(0.01)
-    return seen

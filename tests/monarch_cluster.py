@@ -5,16 +5,19 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import waiting
 from jobs import PROGRAMS, Job
 from rankdbg.types import Answer, Rank
 
 PATIENCE = 90.0  # procs import torch, and other tests run at the same time
 PROGRAM = PROGRAMS / "monarch_job.py"
+
+wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
 
 def missing() -> str:
@@ -39,14 +42,8 @@ class MonarchJob(Job):
 
     def until(self, wanted: Callable[[list[Rank]], bool]) -> list[Rank]:
         """The four ranks by number, as soon as they are as wanted."""
-        deadline = time.monotonic() + PATIENCE
-        ranks: list[Rank] = []
-        with self.session() as session:
-            while time.monotonic() < deadline:
-                ranks = session.roster().jobs().get(self.name, [])
-                if len(ranks) == 4 and wanted(ranks):
-                    return sorted(ranks, key=lambda rank: (rank.number or 0, rank.pid))
-        raise AssertionError(f"never as wanted (exit status {self.client.poll()}); last: {ranks}")
+        ranks = self.wait_for(lambda ranks: len(ranks) == 4 and wanted(ranks), patience=PATIENCE)
+        return sorted(ranks, key=lambda rank: (rank.number or 0, rank.pid))
 
     def until_in(self, function: str) -> list[Rank]:
         return self.until(
@@ -66,7 +63,11 @@ class MonarchJob(Job):
         ]
 
     def until_stops(self, count: int) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + PATIENCE
-        while len(stops := self.stops()) != count:
-            assert time.monotonic() < deadline, f"not {count} stops, but {stops}"
+        stops: list[dict[str, Any]] = []
+
+        def arrived() -> bool:
+            stops[:] = self.stops()
+            return len(stops) == count
+
+        wait_for(arrived, lambda: f"{count} stops; last: {stops}")
         return stops

@@ -14,15 +14,19 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import waiting
 
 HEAD, OTHER = "10.77.0.1", "10.77.0.2"
 PORT = 6399
 PATIENCE = 120.0
 RAY = Path(sys.executable).with_name("ray")
+
+wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
 _FIRST_PROCESS = (
     f"ip link set lo up && ip addr add {HEAD}/32 dev lo && ip addr add {OTHER}/32 dev lo && "
@@ -62,7 +66,7 @@ class RayCluster:
             options = ("--head", f"--port={PORT}", "--include-dashboard=false")
             head = threading.Thread(target=self._start, args=options, kwargs={"address": HEAD})
             head.start()
-            self.wait_for(self._listens)  # the other need not wait for all of the first
+            wait_for(self._listens)  # the other need not wait for all of the first
             self._start(f"--address={self.address}", address=OTHER)
             head.join()
         except BaseException:
@@ -116,13 +120,6 @@ class RayCluster:
             if wanted(command):
                 found.append(pid)
         return found
-
-    def wait_for(self, wanted: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (result := wanted()):
-            assert time.monotonic() < deadline, "it has not come to that"
-            time.sleep(0.05)
-        return result
 
     def end(self) -> None:
         assert self._first.stdin is not None

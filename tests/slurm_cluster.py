@@ -16,14 +16,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs import PATIENCE, rankdbg
+from jobs import rankdbg
+from waiting import PATIENCE, wait_for
 
 NODES = 4
 COMMANDS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue", "scancel")
@@ -98,7 +98,7 @@ class SlurmCluster:
             "munged", "munged", "--foreground", "--force", f"--socket={home / 'socket'}", *files,
             user="munge", group="munge", extra_groups=[],
         )  # fmt: skip
-        wait_until(lambda: (home / "socket").exists(), "munged has made its socket")
+        wait_for(lambda: (home / "socket").exists(), "munged has made its socket")
 
     def _configure(self) -> None:
         host = os.uname().nodename
@@ -124,7 +124,7 @@ class SlurmCluster:
     def start_node(self, node: str) -> None:
         self._start(node, "slurmd", "-D", "-N", node)
         output = self.place / f"{node}.out"
-        wait_until(lambda: b"slurmd started" in output.read_bytes(), f"{node} is up")
+        wait_for(lambda: b"slurmd started" in output.read_bytes(), f"{node} is up")
 
     def kill_node(self, node: str) -> None:
         """Its slurmd; what runs there runs on."""
@@ -140,7 +140,7 @@ class SlurmCluster:
             states = self.call("sinfo", "-h", "-N", "-o", "%T").split()
             return len(states) == NODES and set(states) == {state}
 
-        wait_until(arrived, f"all nodes are {state}")
+        wait_for(arrived, f"all nodes are {state}")
 
     def _start(self, name: str, *command: str, **settings: Any) -> None:
         with open(self.place / f"{name}.out", "wb") as output:
@@ -196,7 +196,7 @@ class SlurmCluster:
 
     def cancel(self, job: str) -> None:
         self.call("scancel", job)
-        wait_until(lambda: self.state(job) not in ("RUNNING", "PENDING"), f"{job} is cancelled")
+        wait_for(lambda: self.state(job) not in ("RUNNING", "PENDING"), f"{job} is cancelled")
 
     def state(self, job: str) -> str:
         return self.call("squeue", "-h", "--states=all", "-j", job, "-o", "%T")
@@ -218,7 +218,7 @@ class SlurmCluster:
             ranks = json.loads(result.stdout)["ranks"] if result.returncode == 0 else []
             return [r["where"] and r["where"]["function"] for r in ranks] == [function] * count
 
-        wait_until(arrived, f"{count} ranks of {job} are in {function}", 3 * PATIENCE)
+        wait_for(arrived, f"{count} ranks of {job} are in {function}", 3 * PATIENCE)
 
     # --- what there is --------------------------------------------------------------------
 
@@ -261,13 +261,6 @@ def _free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
-
-
-def wait_until(wanted: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:
-    deadline = time.monotonic() + seconds
-    while not wanted():
-        assert time.monotonic() < deadline, f"it never came that {what}"
-        time.sleep(0.02)
 
 
 @contextlib.contextmanager

@@ -6,16 +6,18 @@ on PATH: its ssh has a configuration with the hosts' names.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
-PATIENCE = 30.0
+from waiting import PATIENCE, processes_beside, wait_for
+
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 
 
@@ -61,7 +63,7 @@ class Hosts:
             self._daemons[name] = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self.wait_for(lambda: self.run(name, "true").returncode == 0)
+        wait_for(lambda: self.run(name, "true").returncode == 0)
 
     def run(self, name: str, line: str) -> subprocess.CompletedProcess[str]:
         words = [str(self.path / "ssh"), "-n", name, line]
@@ -76,19 +78,23 @@ class Hosts:
 
     def processes(self, name: str, word: str) -> list[int]:
         """The processes on a host with that word in their command line."""
+        return processes_beside(self._first_process(name), word)
+
+    def _first_process(self, name: str) -> int:
         daemon = self._daemons[name]
         children = Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
         (first,) = children
-        namespace = os.readlink(f"/proc/{first}/ns/pid")
-        found = []
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                inside = os.readlink(entry / "ns/pid") == namespace
-                if inside and word.encode() in (entry / "cmdline").read_bytes():
-                    found.append(int(entry.name))
-            except OSError:
-                pass
-        return found
+        return int(first)
+
+    @contextlib.contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """Its sshd takes connections and says nothing; what runs on the host runs on."""
+        first = self._first_process(name)
+        os.kill(first, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(first, signal.SIGCONT)
 
     def stop(self, name: str) -> None:
         """The host goes down: everything on it is gone."""
@@ -99,12 +105,6 @@ class Hosts:
     def end(self) -> None:
         for name in list(self._daemons):
             self.stop(name)
-
-    @staticmethod
-    def wait_for(wanted: object) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not wanted():  # type: ignore[operator]
-            assert time.monotonic() < deadline, "it never came to that"
 
     def _write_client(self) -> None:
         lines = []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
-from jobs import PATIENCE, PROGRAMS, Job
+from jobs import PROGRAMS, Job
+from waiting import PATIENCE, wait_for
 
 
 class Stops:
@@ -22,16 +22,19 @@ class Stops:
         words = (sys.executable, launcher, len(behaviours), program, *behaviours)
         return self.job.start(*words, **settings)
 
-    def wait(self, wanted: Callable[[list[Any]], bool] | int) -> list[Any]:
+    def wait(
+        self, wanted: Callable[[list[Any]], bool] | int, patience: float = PATIENCE
+    ) -> list[Any]:
         """The stops, as soon as they are as wanted, or as many."""
-        deadline = time.monotonic() + PATIENCE
         stops: list[Any] = []
-        while time.monotonic() < deadline:
+
+        def arrived() -> bool:
             result = self.job.cli("list", "--json", "--all")
-            stops = json.loads(result.stdout)["stops"] if result.returncode == 0 else []
-            if len(stops) == wanted if isinstance(wanted, int) else wanted(stops):
-                return stops
-        raise AssertionError(f"never as wanted; last: {stops}")
+            stops[:] = json.loads(result.stdout)["stops"] if result.returncode == 0 else []
+            return len(stops) == wanted if isinstance(wanted, int) else wanted(stops)
+
+        wait_for(arrived, lambda: f"stops as wanted; last: {stops}", patience)
+        return stops
 
     def cast(self, ranks: str, command: str, *options: object) -> Any:
         result = self.job.cli("cast", "--json", *options, ranks, command)

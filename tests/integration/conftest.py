@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from agents import Programs
+from breaking import PYTHONS, Running
+from jobs import Job
 
 
 @pytest.fixture
@@ -15,3 +17,19 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     programs = Programs(tmp_path)
     yield programs
     programs.end()
+
+
+@pytest.fixture(params=sorted(PYTHONS))
+def running(job: Job, request: pytest.FixtureRequest) -> Iterator[Running]:
+    """In each Python that is here."""
+    running = Running(job, request.param)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def running_here(job: Job) -> Iterator[Running]:
+    """Where the Python in the ranks does not matter."""
+    running = Running(job)
+    yield running
+    running.close()

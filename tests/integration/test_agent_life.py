@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from agents import PATIENCE, Programs, wait_for
-from rankdbg import wire
 
 HERE = Path(__file__).parents[1] / "programs"
 
@@ -194,16 +193,7 @@ def test_exit_removes_the_files(programs: Programs, ending: str) -> None:
 def test_exit_while_it_is_asked(programs: Programs, flags: str) -> None:
     """A program that ends in the middle of questions ends as ever."""
     for _ in range(5):
-        code = "import sys; print('ready', flush=True); sys.stdin.readline()"
-        program = programs.start(*flags.split(), code, stdin=subprocess.PIPE)
-        clients = [programs.connect(program.pid) for _ in range(5)]
-        question = wire.encode({"id": 1, "ask": "stacks", "threads": "all", "locals": True})
-        for client in clients:
-            client.sendall(wire.encode(wire.hello()) + question * 50)
-        assert program.communicate("\n", timeout=PATIENCE) == ("", "")
-        assert program.returncode == 0
-        for client in clients:
-            client.close()
+        programs.end_while_asked(*flags.split())
     assert os.listdir(programs.directory) == []
 
 

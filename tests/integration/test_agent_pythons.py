@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from agents import BOOTSTRAP, PATIENCE, Programs, wait_for
-from rankdbg import wire
 
 HERE = Path(__file__).parents[1] / "programs"
 VERSIONS = Path("~/.pyenv/versions").expanduser()
@@ -64,18 +63,8 @@ def test_exit_while_it_is_asked(programs: Programs, version: str) -> None:
     """A program that ends in the middle of questions ends as ever, without a crash: on Python
     3.10 every third did."""
     programs.python = python(version)
-    question = wire.encode({"id": 1, "ask": "stacks", "threads": "all", "locals": True})
-    code = "import sys; print('ready', flush=True); sys.stdin.readline()"
     for _ in range(8):
-        environment = {"PYTHONPATH": str(BOOTSTRAP)}
-        program = programs.start("-X", "dev", code, env=environment, stdin=subprocess.PIPE)
-        clients = [programs.connect(program.pid) for _ in range(5)]
-        for client in clients:
-            client.sendall(wire.encode(wire.hello()) + question * 50)
-        assert program.communicate("\n", timeout=PATIENCE) == ("", "")
-        assert program.returncode == 0
-        for client in clients:
-            client.close()
+        programs.end_while_asked("-X", "dev", env={"PYTHONPATH": str(BOOTSTRAP)})
 
 
 @pytest.mark.parametrize("flags", ["", "-W error", "-X dev"])

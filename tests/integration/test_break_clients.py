@@ -18,13 +18,12 @@ from jobs import PATIENCE, PROGRAMS, Job
 from rankdbg.frontends.shell.commands import Commands
 from rankdbg.frontends.shell.typing import PipedLines
 from rankdbg.frontends.terminal import Terminal
+from waiting import wait_for
 
 
 @pytest.fixture
-def running(job: Job) -> Iterator[Running]:
-    running = Running(job)
-    yield running
-    running.close()
+def running(running_here: Running) -> Running:
+    return running_here
 
 
 @pytest.fixture
@@ -116,7 +115,7 @@ def test_a_client_is_killed_at_its_command(running: Running, tmp_path: Path) -> 
     running.wait(1)
     code = f"while not os.path.exists({str(tmp_path / 'now')!r}): time.sleep(0.001)"
     client = start_client(running.job, "cast", "0", f"exec({code!r}); print('done')")
-    running.wait_until(lambda: not running.stops(), running.stops)
+    wait_for(lambda: not running.stops(), running.stops)
     kill(client)
     (tmp_path / "now").touch()
     (stop,) = running.wait(1)
@@ -160,7 +159,7 @@ def test_clients_are_killed_at_any_moment(running: Running) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_torchrun(running: Running) -> None:
     """A break in one of two ranks: the other waits for it in all_reduce, cannot be paused
     there, and goes on with it."""
@@ -168,7 +167,7 @@ def test_torchrun(running: Running) -> None:
     torchrun = Path(sys.executable).parent / "torchrun"
     program = PROGRAMS / "breaks_torch.py"
     running.job.start(torchrun, "--standalone", "--nproc-per-node", 2, program)
-    running.wait_for_ranks(2, program=program)
+    running.wait_for_ranks(2, program=program, patience=90)  # torch takes long to load
     first, second = running.ranks
     line = line_of("in trains", program)
     running.set_at("breaks_torch.py", line, ranks=[second])
@@ -179,7 +178,7 @@ def test_torchrun(running: Running) -> None:
     assert (waiting["state"], waiting["where"][0]) == ("blocked", "trains")
     running.clear()
     assert running.go_on() == ["cancelled", "ended"]
-    running.wait_until(lambda: int(running.value("step")) > step + 5, lambda: step)
+    wait_for(lambda: int(running.value("step")) > step + 5, lambda: step)
     running.wait_for_none()
 
 

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from breaking import PROGRAM, PYTHONS, Running, line_of, place
+from breaking import PROGRAM, Running, line_of, place
 from jobs import Job
-
-
-@pytest.fixture(params=sorted(PYTHONS))
-def running(job: Job, request: pytest.FixtureRequest) -> Iterator[Running]:
-    running = Running(job, request.param)
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def running_here(job: Job) -> Iterator[Running]:
-    """Where the Python in the ranks does not matter."""
-    running = Running(job)
-    yield running
-    running.close()
+from waiting import wait_for
 
 
 def test_break_in_a_function_that_is_executing(running: Running) -> None:
@@ -139,7 +124,7 @@ def test_log_point(running: Running) -> None:
     process = running.begin("loops")
     process.stderr.readline()  # run's own
     running.set("in loops", "step % 10 == 0", "step={step:,} 'q' \"d\"")
-    running.wait_until(lambda: len(running.breaks()[0]["logged"]) > 2, running.breaks)
+    wait_for(lambda: len(running.breaks()[0]["logged"]) > 2, running.breaks)
     logged = running.breaks()[0]["logged"]
     numbers = [int(line.removeprefix("step=").split()[0].replace(",", "")) for line in logged]
     assert numbers == [numbers[0] + 10 * index for index in range(len(logged))]

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 import monarch_cluster
 from jobs import Job, rankdbg
-from monarch_cluster import PATIENCE, PROGRAM, MonarchJob, line_of
+from monarch_cluster import PATIENCE, PROGRAM, MonarchJob, line_of, wait_for
 from rankdbg.types import Answer
 
 pytestmark = [
@@ -47,13 +46,6 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MonarchJob]:
     job.until_in("wait")
     yield job
     job.end()
-
-
-def wait_until(true: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < deadline, "it has not come to that"
-        time.sleep(0.02)
 
 
 # --- who is there -------------------------------------------------------------------------
@@ -117,7 +109,7 @@ def test_without_agent(tmp_path: Path) -> None:
                 r["where"] and r["where"]["function"] == "wait" for r in ranks
             )
 
-        wait_until(seen)
+        wait_for(seen)
         assert sorted(rank["rank"] for rank in ranks) == [0, 1, 2, 3]
         assert {(rank["role"], rank["state"]) for rank in ranks} == {("workers", "no agent")}
         assert {rank["job"][:8] for rank in ranks} == {"monarch-"}
@@ -282,10 +274,10 @@ def test_killed_client_leaves_nothing(waiting: MonarchJob) -> None:
         [*words, "--samples", "500"], env=waiting.environment, stdout=subprocess.DEVNULL
     )
     node: list[int] = []
-    wait_until(lambda: node.extend(p for p in _pids() if _parent(p) == asking.pid) or node)
+    wait_for(lambda: node.extend(p for p in _pids() if _parent(p) == asking.pid) or node)
     asking.kill()
     asking.wait()
-    wait_until(lambda: not os.path.exists(f"/proc/{node[0]}"))
+    wait_for(lambda: not os.path.exists(f"/proc/{node[0]}"))
     assert len(waiting.until_in("wait")) == 4
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
+from waiting import wait_for
 
 
 def as_root() -> None:
@@ -176,8 +178,7 @@ def test_the_node_process_is_killed_in_the_middle(job: Job) -> None:
     with job.session() as session:
         ranks = session.job(job.name)
         (channel,) = session._channels.values()
-        channel._process.kill()
-        channel._process.wait()
+        os.kill(channel._process.pid, signal.SIGKILL)
         seen, (silence,) = session.stacks(ranks)
         assert seen == []
         assert "node process" in silence.reason
@@ -208,12 +209,7 @@ def test_the_node_ends_with_its_client(job: Job) -> None:
         )
         return listing.stdout.split()
 
-    while not nodes():
-        assert client.poll() is None
-    (node,) = nodes()
+    (node,) = wait_for(nodes, "it has its node")
     client.kill()
     client.wait()
-    deadline = time.monotonic() + 10
-    while os.path.exists(f"/proc/{node}") and time.monotonic() < deadline:
-        pass
-    assert not os.path.exists(f"/proc/{node}")
+    wait_for(lambda: not os.path.exists(f"/proc/{node}"), "the node ends", 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -12,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from agents import Programs, wait_for
+from agents import Programs
 from jobs import PATIENCE, PROGRAMS, Job, rankdbg
 from stopping import Stops
+from waiting import wait_for
 
 LIMITS = (
     "[int(group._get_backend(torch.device('cpu')).options._timeout.total_seconds())"
@@ -23,6 +25,11 @@ LIMITS = (
 STORE = "int(dist.distributed_c10d._get_default_store().timeout.total_seconds())"
 HELPER = "dist.distributed_c10d._new_process_group_helper.__module__"
 LONG = 20 * 24 * 3600
+LOADING = 90.0  # on a busy machine the import of torch alone can take half a minute
+
+
+def takes_long(test: Any) -> Any:
+    return pytest.mark.slow(pytest.mark.timeout(180)(test))
 
 
 class Torch(Stops):
@@ -35,20 +42,17 @@ class Torch(Stops):
         words = (torchrun, "--standalone", "--nproc-per-node", 2, *program)
         return self.job.start(*words, options=options)
 
-    def wait(self, wanted: Callable[[list[Any]], bool] | int) -> list[Any]:
-        """On a busy machine the import of torch alone can take half a minute."""
-        try:
-            return super().wait(wanted)
-        except AssertionError:
-            return super().wait(wanted)
+    def wait(
+        self, wanted: Callable[[list[Any]], bool] | int, patience: float = LOADING
+    ) -> list[Any]:
+        return super().wait(wanted, patience)
 
     def outstay(self, process: Any, seconds: float) -> None:
         """Let the stopped ranks stand for so long, and then go on."""
         self.wait(1)
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.1)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        assert process.poll() is None, process.communicate()[1]
         assert len(self.wait(1)) == 1
         assert "goes on" in self.job.cli("continue", "state=stopped").stdout
 
@@ -57,9 +61,16 @@ class Torch(Stops):
         return [group["value"] for group in self.job.json("ask", "all", expression)["groups"]]
 
     def wait_until(self, expression: str, value: object) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while (last := self.ask(expression)) != [str(value)]:
-            assert time.monotonic() < deadline, last
+        wait_for(lambda: self.ask(expression) == [str(value)], lambda: self.ask(expression))
+
+    def start_stopped(self) -> None:
+        self.start("both_stop")
+        self.wait(2)
+
+    def finish(self, process: Any) -> None:
+        output, errors = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, errors
+        assert output == "together 2\n" * 2
 
 
 @pytest.fixture
@@ -100,19 +111,15 @@ class Shells:
             shell.communicate()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
+@takes_long
 def test_a_job_outlives_a_long_stop(torch_job: Torch) -> None:
     """Held for 15 seconds in one rank, with a timeout of 5, the job goes on and finishes."""
     process = torch_job.start("before_reduce", 5, "--hold-timeouts")
     torch_job.outstay(process, 15)
-    output, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, errors
-    assert output == "together 2\n" * 2
+    torch_job.finish(process)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
+@takes_long
 def test_without_it_the_job_dies(torch_job: Torch) -> None:
     """The same job, where nobody asked to hold its timeouts."""
     process = torch_job.start("before_reduce")
@@ -121,8 +128,7 @@ def test_without_it_the_job_dies(torch_job: Torch) -> None:
     assert "Timed out waiting 5000ms" in errors
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
+@takes_long
 @pytest.mark.parametrize(
     ("function", "stops"),
     [
@@ -137,18 +143,14 @@ def test_what_else_would_time_out(torch_job: Torch, function: str, stops: int) -
     process = torch_job.start(function, 5, "--hold-timeouts")
     for _ in range(stops):
         torch_job.outstay(process, 7)
-    output, errors = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, errors
-    assert output == "together 2\n" * 2
+    torch_job.finish(process)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
+@takes_long
 def test_while_a_shell_is_open(torch_job: Torch, shells: Shells) -> None:
     """Held until the last of two shells leaves; then every group and the store have their
     own timeouts again, also a group that was made in between, and torch its functions."""
-    torch_job.start("both_stop")
-    torch_job.wait(2)
+    torch_job.start_stopped()
     assert torch_job.ask(LIMITS) == ["[5, 7]"]
     first = shells.open()
     torch_job.wait_until(LIMITS, [LONG, LONG])
@@ -170,12 +172,10 @@ def test_while_a_shell_is_open(torch_job: Torch, shells: Shells) -> None:
     assert torch_job.ask(HELPER) == ["'torch.distributed.distributed_c10d'"]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
+@takes_long
 def test_a_shell_that_is_killed(torch_job: Torch, shells: Shells) -> None:
     """After kill -9 the timeouts are back within seconds; one that is suspended keeps them."""
-    torch_job.start("both_stop")
-    torch_job.wait(2)
+    torch_job.start_stopped()
     shell = shells.open()
     torch_job.wait_until(LIMITS, [LONG, LONG])
     shell.send_signal(signal.SIGSTOP)
@@ -189,12 +189,11 @@ def test_a_shell_that_is_killed(torch_job: Torch, shells: Shells) -> None:
     assert torch_job.ask(STORE) == ["5"]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(120)
+@takes_long
 def test_operations_in_flight_are_named(torch_job: Torch, shells: Shells) -> None:
     """A collective that began before keeps its limit: the shell and its list say so."""
     torch_job.start("one_reduces", 300)
-    torch_job.job.wait_at("one_reduces", "reduce")
+    torch_job.job.wait_at("one_reduces", "reduce", patience=LOADING)
     result = torch_job.job.cli("shell", input="list\n")
     warning = "warning: rank 1: all_reduce of group default_pg began before timeouts were held"
     assert result.stderr.startswith(f"{warning} and keeps its limit of 5 min: "), result.stderr

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from breaking import PYTHONS, Running
+from breaking import Running
 from jobs import Job
-
-
-@pytest.fixture(params=sorted(PYTHONS))
-def running(job: Job, request: pytest.FixtureRequest) -> Iterator[Running]:
-    running = Running(job, request.param)
-    yield running
-    running.close()
+from waiting import wait_for
 
 
 @pytest.fixture
@@ -65,7 +58,7 @@ def test_a_pause_can_be_cancelled(running: Running, in_c: Path, how: str) -> Non
     assert states == ["cancelled"]
     assert running.go_on() == ["none"]
     in_c.write_text("go")
-    running.wait_until(lambda: running.value("step > 5") == "True", lambda: running.value("step"))
+    wait_for(lambda: running.value("step > 5") == "True", lambda: running.value("step"))
     running.wait_for_none()
     running.wait_untouched()
 

@@ -6,15 +6,15 @@ import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jobs import PATIENCE, Job
+from jobs import Job
 from rankdbg.node.processes import read_stat
 from stopping import Stops
+from waiting import wait_for
 
 
 @pytest.fixture
@@ -65,27 +65,32 @@ class Screen:
 
     def wait(self, *texts: str) -> str:
         """The screen, as soon as all of these are on it."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            seen = self.text()
-            if all(text in seen for text in texts):
-                return seen
-        raise AssertionError(f"never saw {texts}; the screen:\n{self.text()}")
+
+        def seen() -> str | None:
+            screen = self.text()
+            return screen if all(text in screen for text in texts) else None
+
+        return wait_for(seen, lambda: f"{texts}; the screen:\n{self.text()}")
 
     def at(self, prompt: str, text: str) -> None:
         """Type a line, once that prompt is the last thing on the screen."""
-        deadline = time.monotonic() + PATIENCE
-        while self.text().rstrip().rpartition("\n")[2].strip() != prompt:
-            assert time.monotonic() < deadline, f"no prompt {prompt}:\n{self.text()}"
+
+        def is_there() -> bool:
+            return self.text().rstrip().rpartition("\n")[2].strip() == prompt
+
+        wait_for(is_there, lambda: f"prompt {prompt}; the screen:\n{self.text()}")
         self.line(text)
 
     def wait_for_the_end(self) -> None:
         """By the process itself: tmux is slow to say that a pane is dead."""
         words = [*self._tmux, "display", "-p", "#{pane_pid}"]
         pid = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-        deadline = time.monotonic() + PATIENCE
-        while (stat := read_stat(int(pid))) is not None and stat.state != "Z":
-            assert time.monotonic() < deadline, f"it goes on:\n{self.text()}"
+
+        def is_over() -> bool:
+            stat = read_stat(int(pid))
+            return stat is None or stat.state == "Z"
+
+        wait_for(is_over, lambda: f"the end; the screen:\n{self.text()}")
 
     def close(self) -> None:
         subprocess.run([*self._tmux, "kill-server"], check=False)

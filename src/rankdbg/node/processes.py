@@ -59,10 +59,29 @@ def age(start: int) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - start / os.sysconf("SC_CLK_TCK")
 
 
+class Thread(NamedTuple):
+    cpu_seconds: float = 0.0
+    switches: int = 0  # how often it has been put onto a processor
+
+
+def read_thread(pid: int, thread: int) -> Thread:
+    """What a thread has done so far; nothing if it is gone."""
+    try:
+        spent, _, switches = _read(f"/proc/{pid}/task/{thread}/schedstat").split()
+        return Thread(int(spent) / 1e9, int(switches))
+    except (OSError, ValueError):
+        return Thread()
+
+
 def cpu_seconds(pid: int) -> float:
     """The processor time that the main thread of a process has used."""
+    return read_thread(pid, pid).cpu_seconds
+
+
+def cpu_of_all_threads(pid: int) -> float:
     try:
-        return int(_read(f"/proc/{pid}/task/{pid}/schedstat").split()[0]) / 1e9
+        fields = _read(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
 
@@ -142,27 +161,29 @@ def explain_state(stat: Stat) -> str:
         case "t":
             return f"stopped by a debugger: {_tracer(stat.pid)}"
         case "D":
-            return f"process is in state D{_waiting_in(stat.pid)}"
+            place = waiting_in(stat.pid)
+            return "process is in state D" + (f": {place}" if place else "")
     return ""
 
 
-def _waiting_in(pid: int) -> str:
+def waiting_in(pid: int) -> str:
+    """The function of the kernel in which its main thread sleeps."""
     try:
         name = _read(f"/proc/{pid}/wchan").decode()
     except OSError:
         return ""
-    return f": {name}" if name not in ("", "0") else ""
+    return name if name != "0" else ""
 
 
 def _tracer(pid: int) -> str:
-    tracer = _status_field(pid, "TracerPid")
+    tracer = status_field(pid, "TracerPid")
     if not tracer or tracer == "0":
         return "an unknown one"
     stat = read_stat(int(tracer))
     return f"process {tracer}" + (f" ({stat.name})" if stat else "")
 
 
-def _status_field(pid: int | str, name: str) -> str:
+def status_field(pid: int | str, name: str) -> str:
     try:
         for line in _read(f"/proc/{pid}/status").decode(errors="replace").splitlines():
             if line.startswith(f"{name}:"):
@@ -180,7 +201,7 @@ _CONTAINER_LACKS = (
 
 def why_no_ptrace(pid: int) -> tuple[str, str]:
     """Why this user may not look into that process, and what to change."""
-    uid = (_status_field(pid, "Uid").split() or [""])[0]
+    uid = (status_field(pid, "Uid").split() or [""])[0]
     if not uid:
         return f"process {pid} is gone", ""
     if os.geteuid() not in (0, int(uid)):
@@ -207,7 +228,7 @@ def why_no_ptrace(pid: int) -> tuple[str, str]:
 
 def _may_trace_all() -> bool:
     """Whether this process has CAP_SYS_PTRACE, which root in a container may lack."""
-    return bool(int(_status_field("self", "CapEff") or "0", 16) >> 19 & 1)
+    return bool(int(status_field("self", "CapEff") or "0", 16) >> 19 & 1)
 
 
 def _yama_scope() -> int:
