@@ -52,6 +52,12 @@ def stopped_job(world: int) -> contextlib.AbstractContextManager[tuple[Job, list
     return _job(world, HERE / "_launcher.py", world, HERE / "_stopped_rank.py")
 
 
+def hung_torch_job(world: int) -> contextlib.AbstractContextManager[tuple[Job, list[Rank]]]:
+    """A job in which rank 0 waits in an all_reduce of gloo for all others. Ended by pid."""
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", world)
+    return _job(world, *torchrun, PROGRAMS / "native_torch.py")
+
+
 @contextlib.contextmanager
 def _job(world: int, *program: object) -> Iterator[tuple[Job, list[Rank]]]:
     with tempfile.TemporaryDirectory(prefix="rankdbg-bench-") as scratch:
@@ -64,7 +70,10 @@ def _job(world: int, *program: object) -> Iterator[tuple[Job, list[Rank]]]:
 
 
 def _is_there(rank: Rank) -> bool:
-    return rank.where is not None and rank.where.function in ("waits", "waits_elsewhere", "steps")
+    return rank.where is not None and rank.where.function in _PLACES
+
+
+_PLACES = ("waits", "waits_elsewhere", "steps", "train_step")
 
 
 def _arrived(job: Job, launched: subprocess.Popen[str], world: int) -> list[Rank]:

@@ -70,6 +70,10 @@ class UnknownTarget(BadInput):
     """A target that names no cluster."""
 
 
+class CannotLook(RankdbgError):
+    """No process can be looked into from outside, because that is not permitted."""
+
+
 class NodeFailed(RankdbgError):
     """A node process that did not start, ended, or does not speak the protocol."""
 
@@ -92,6 +96,9 @@ class NoLogs(RankdbgError):
 
 class RuleError(BadInput):
     """A rule file that cannot be read, or a rule in it that cannot be used."""
+
+
+NO_PTRACE = "ptrace is not permitted"
 
 
 def shortened(text: str, most: int = 72) -> str:

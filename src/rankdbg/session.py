@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,16 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rankdbg import mesh, wire
+from rankdbg import wire
+from rankdbg.answers import read_rank, read_sampled, read_threads
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting, find_cluster
 from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
 from rankdbg.path_maps import PathMaps
-from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence, Stack
+from rankdbg.streams import Stream
+from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence
+from rankdbg.types import Sampled as Sampled
 
 # What a node needs beyond the time that it was given: to write and carry the answer.
 GRACE_SECONDS = 1.0
 # Between two attempts to reach a node again.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+# To try every way of looking, beyond --timeout.
+CHECK_SECONDS = 15.0
+# How stacks are read, and the seconds that a sample of eight ranks may need beyond --timeout.
+ENGINES = {"agent": 0.0, "py-spy": 0.0, "native": 10.0, "gdb": 60.0, "cuda": 60.0}
 
 
 @dataclass
@@ -38,20 +46,6 @@ class Roster:
             if everything or process.kind == "rank":
                 jobs[process.job].append(process)
         return dict(jobs)
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The stacks of one rank: each sample a list of threads."""
-
-    rank: Rank
-    samples: tuple[tuple[Stack, ...], ...]
-    source: str  # "agent" or "py-spy"
-    why: str = ""  # why not the agent
-
-    def main(self) -> tuple[Stack, ...]:
-        """The main thread in each sample in which it was seen."""
-        return tuple(stack for sample in self.samples for stack in sample if stack.main)
 
 
 class Session:
@@ -73,7 +67,9 @@ class Session:
         self.silent_nodes: dict[str, str] = {}  # why these are not in the last roster
         self.reopens = False  # a channel that has broken: a shell stays for longer
         self._retry_at: dict[str, tuple[float, float]] = {}  # node -> not before, next pause
+        self._reached_again: set[str] = set()  # nodes that have not answered since they were lost
         self._channels: dict[str, Channel | RankdbgError] = {}
+        self._opening = threading.Lock()  # a front end may have several threads
         self._asked: dict[str, list[tuple[wire.Message, Any]]] = {}
         self._jobs: set[str] = set()  # those that were looked at; none: all
 
@@ -110,7 +106,7 @@ class Session:
                 roster.notes += answer["notes"]
                 roster.other_users += answer["other_users"]
                 for entry in answer["processes"]:
-                    rank = _rank(entry, node, index)
+                    rank = read_rank(entry, node, index)
                     twin = answer.get("machine") or node, rank.pid, rank.process.start
                     if seen.setdefault(twin, node) == node:
                         roster.processes.append(rank)
@@ -123,12 +119,26 @@ class Session:
     def check(self) -> dict[str, dict[str, Any] | RankdbgError]:
         """What works on each node, or why it cannot be reached."""
         found: dict[str, dict[str, Any] | RankdbgError] = {}
-        for node, answer in self._ask_nodes({n: {"ask": "check"} for n in self.cluster.nodes()}):
+        questions: dict[str, wire.Message] = {n: {"ask": "check"} for n in self.cluster.nodes()}
+        for node, answer in self._ask_nodes(questions, CHECK_SECONDS):
             if isinstance(answer, RankdbgError):
                 found[node] = answer
                 continue
             with _understanding(node, "check"):
                 found[node] = answer["findings"]
+        return found
+
+    def gpus(self) -> dict[str, dict[str, Any] | RankdbgError]:
+        """What NVML says of the GPUs of each node: `gpus` (docs/reference/gpus.md), `driver`,
+        and in words `why` some are not there and why no `pids` are."""
+        found: dict[str, dict[str, Any] | RankdbgError] = {}
+        for node, answer in self._ask_nodes({n: {"ask": "gpus"} for n in self.cluster.nodes()}):
+            if isinstance(answer, RankdbgError):
+                found[node] = answer
+                continue
+            with _understanding(node, "GPUs"):
+                texts = {key: str(answer[key]) for key in ("driver", "why", "pids")}
+                found[node] = {"gpus": [dict(gpu) for gpu in answer["gpus"]], **texts}
         return found
 
     def job(self, name: str | None = None, where: bool = False) -> list[Rank]:
@@ -181,15 +191,22 @@ class Session:
         samples: int = 1,
         interval: float = 0.25,
         outside: bool = False,
+        engine: str = "agent",
         with_locals: bool = False,
     ) -> tuple[list[Sampled], list[Silence]]:
+        """`engine`: one of ENGINES. All but `agent` look from outside; what stops a process to
+        look leaves those alone that cannot take it, and py-spy looks at them instead.
+        `outside` is short for `py-spy`."""
+        if outside and engine == "agent":
+            engine = "py-spy"
         question = Question(
             "stacks",
             {
                 "threads": threads,
                 "samples": samples,
                 "interval": interval,
-                "outside": outside,
+                "outside": engine != "agent",
+                "engine": engine,
                 "locals": with_locals,
             },
         )
@@ -197,20 +214,20 @@ class Session:
         known: dict[Frame, Frame] = {}
         silent: dict[ProcessKey, str] = {}
         by_key = {rank.process: rank for rank in ranks}
-        extra = interval * (samples - 1)
+        extra = (interval + ENGINES[engine] * (1 + len(ranks) / 8)) * samples
         for node, answer in self._ask_ranks(question, ranks, extra):
             if isinstance(answer, RankdbgError):
                 silent.update({r.process: answer.what for r in ranks if r.host == node})
                 continue
             with _understanding(node, "stacks"):
                 distinct = [
-                    _threads(entry, threads, with_locals, known) for entry in answer["distinct"]
+                    read_threads(entry, threads, with_locals, known) for entry in answer["distinct"]
                 ]
                 for entry in answer["processes"]:
                     rank = by_key.get(ProcessKey(node, *entry["process"]))
                     if rank is not None:
                         chosen = tuple(distinct[index] for index in entry["samples"])
-                        seen.append(Sampled(rank, chosen, entry["source"], entry["why"]))
+                        seen.append(read_sampled(rank, chosen, entry))
                 for entry in answer["silent"]:
                     silent[ProcessKey(node, *entry["process"])] = entry["reason"]
         sampled = {entry.rank.process: entry for entry in seen}
@@ -233,6 +250,10 @@ class Session:
     def collectives(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
         """What the flight recorders in each rank hold, as dumps."""
         return self.ask(Question("collectives"), ranks)
+
+    def vitals(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
+        """What the kernel knows of each: state, waits, counters, children."""
+        return self.ask(Question("vitals"), ranks)
 
     def stops(self, ranks: Sequence[Rank]) -> list[Answer | Silence]:
         """The stops of each rank, as a list of what it says about each."""
@@ -297,6 +318,16 @@ class Session:
         """Every group has its own timeout again."""
         self.ask(Question("hold", {"end": True}), ranks)
 
+    # --- single nodes -----------------------------------------------------------------
+
+    def ask_node(self, node: str, message: wire.Message, seconds: float) -> Any:
+        return self._channel(node).begin({**message, "timeout": seconds}).answer(seconds)
+
+    def open_stream(self, node: str, where: wire.Message, seconds: float) -> tuple[Stream, Any]:
+        """Bytes to and from a rank's debugger (`process`) or a port of the node's (`port`)."""
+        waiting = self._channel(node).begin({"ask": "stream", "timeout": seconds, **where})
+        return waiting.open_stream(seconds + GRACE_SECONDS)
+
     # --- saving -----------------------------------------------------------------------
 
     def collect_all(self, ranks: Sequence[Rank]) -> None:
@@ -304,6 +335,7 @@ class Session:
         self.stacks(ranks, threads="all", samples=3, with_locals=True)
         self.ask(Question("environment"), ranks)
         self.collectives(ranks)
+        self.gpus()
 
     def save(self, directory: str | Path) -> None:
         """Everything that was asked and answered in this session, to be opened again."""
@@ -313,6 +345,10 @@ class Session:
             node: [self._of_our_jobs(*pair) for pair in self._asked[node]] for node in self._asked
         }
         snapshot.save(Path(directory), self.cluster.target, asked)
+
+    def forget(self) -> None:
+        """What was asked so far is not saved: who watches for a night asks a great deal."""
+        self._asked.clear()
 
     def _of_our_jobs(self, question: wire.Message, answer: Any) -> tuple[wire.Message, Any]:
         """Other jobs on the same machines are nobody's business who gets the snapshot."""
@@ -348,18 +384,28 @@ class Session:
                 begun[node] = self._channel(node).begin({**message, "timeout": seconds})
             except RankdbgError as error:
                 begun[node] = error
+        reached_again = self._reached_again & messages.keys()
+        # They are not waited for any longer than the others, if there are others.
+        reach = patience if len(reached_again) < len(messages) else None
         for done, (node, waiting) in enumerate(begun.items()):
             self.progress(done, len(begun))
             try:
-                answer = waiting if isinstance(waiting, RankdbgError) else waiting.answer(patience)
+                if isinstance(waiting, RankdbgError):
+                    raise waiting
+                answer = waiting.answer(patience, reach if node in reached_again else None)
             except RankdbgError as error:
                 answer = error
             if not isinstance(answer, RankdbgError):
+                self._reached_again.discard(node)
                 self._asked.setdefault(node, []).append((messages[node], answer))
             yield node, answer
         self.progress(len(begun), len(begun))
 
     def _channel(self, node: str) -> Channel:
+        with self._opening:
+            return self._open_channel(node)
+
+    def _open_channel(self, node: str) -> Channel:
         known = self._channels.get(node)
         broken = isinstance(known, RankdbgError) or (known is not None and not known.usable)
         if known is None or (broken and self.reopens and self._may_retry(node)):
@@ -383,6 +429,7 @@ class Session:
         if now > not_before + LONGEST_PAUSE:
             pause = SHORTEST_PAUSE  # it has been well for a while
         self._retry_at[node] = now + pause, min(2 * pause, LONGEST_PAUSE)
+        self._reached_again.add(node)
         return True
 
 
@@ -408,56 +455,3 @@ def _understanding(node: str, what: str) -> Iterator[None]:
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise NodeFailed(f"the answer of {node} about its {what} is damaged ({reason})") from None
-
-
-# --- from the wire's messages to types ----------------------------------------------------
-
-
-def _rank(entry: wire.Message, node: str, node_index: int) -> Rank:
-    labels = entry["labels"]
-    # A child inherits its rank's number, and is not that rank.
-    number = entry["number"] if entry["kind"] == "rank" else None
-    where = entry["where"]
-    return Rank(
-        process=ProcessKey(node, entry["pid"], entry["start"]),
-        job=entry["job"],
-        number=number,
-        kind=entry["kind"],
-        world=labels.get("world"),
-        local_rank=labels.get("local_rank"),
-        coordinates=_coordinates(labels, number, node_index) if number is not None else {},
-        role=str(labels.get("role") or ""),
-        names={str(kind): str(name) for kind, name in (labels.get("names") or {}).items()},
-        state=entry["state"],
-        detail=entry["detail"],
-        where=Frame(*where) if where else None,
-        agent=entry["agent"],
-        command=tuple(entry["command"]),
-        python=entry["python"],
-    )
-
-
-def _coordinates(labels: wire.Message, number: int | None, node_index: int) -> dict[str, int]:
-    if labels.get("coordinates"):
-        return dict(labels["coordinates"])
-    if labels.get("mesh") and number is not None:
-        return mesh.coordinates(number, labels["mesh"])
-    if labels.get("local_rank") is not None:
-        return {"hosts": labels.get("node_rank", node_index), "gpus": labels["local_rank"]}
-    return {}
-
-
-def _threads(
-    entry: Any, threads: str, with_locals: bool, known: dict[Frame, Frame]
-) -> tuple[Stack, ...]:
-    """`known` keeps equal frames once: a job's stacks are the same few lines many times."""
-    return tuple(
-        Stack(
-            thread["name"],
-            thread["main"],
-            tuple(known.setdefault(f, f) for f in (Frame(*frame) for frame in thread["frames"])),
-            tuple(thread.get("locals", ())) if with_locals else (),
-        )
-        for thread in entry
-        if threads == "all" or thread["main"]
-    )

@@ -45,6 +45,7 @@ class Rank:
     state: State = "running"
     detail: str = ""  # why it is in that state: "state D in rpc_wait_bit_killable"
     where: Frame | None = None
+    step: int | None = None  # as rankdbg.progress() was told
     agent: bool = False
     command: tuple[str, ...] = ()
     python: str = ""
@@ -66,6 +67,23 @@ class Stack:
     main: bool
     frames: tuple[Frame, ...]
     locals: tuple[Mapping[str, str], ...] = ()  # beside frames, if they were asked for
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The stacks of one rank: each sample a list of threads."""
+
+    rank: Rank
+    samples: tuple[tuple[Stack, ...], ...]
+    source: str  # agent, py-spy, pystack, gdb or cuda-gdb
+    why: str = ""  # why not the agent, or not the engine that was asked for
+    gil: str = ""  # the thread that held the GIL in every look from outside
+    waits_for_gil: tuple[str, ...] = ()  # threads, where native frames were seen
+    kernels: tuple[Mapping[str, Any], ...] = ()  # on its GPUs: name, grid, block, device
+
+    def main(self) -> tuple[Stack, ...]:
+        """The main thread in each sample in which it was seen."""
+        return tuple(stack for sample in self.samples for stack in sample if stack.main)
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,23 @@ if TYPE_CHECKING:
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 _STANDARD = ("/lib/python3", "/lib64/python3")
 _LIBRARY_PARTS = (*_PACKAGES, *_STANDARD, "/rankdbg/agent/")
+_NATIVE = (".so", ".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".tcc", ".S", ".rs", ".pyx")
 
 
 def is_user_code(file: str) -> bool:
-    return not file.startswith("<frozen") and not any(part in file for part in _LIBRARY_PARTS)
+    if file.startswith("<frozen") or any(part in file for part in _LIBRARY_PARTS):
+        return False
+    return not is_native(file)
+
+
+def is_native(file: str) -> bool:
+    """Whether it is a library or a source of C: the line of the user is the one of Python that
+    called it, also where they have written both."""
+    if file.endswith(".py"):
+        return False
+    name = file.rpartition("/")[2]
+    interpreter = name.startswith("python") and name[6:].replace(".", "").isdigit()
+    return interpreter or file.endswith(_NATIVE) or ".so." in name
 
 
 def is_standard_library(file: str) -> bool:

@@ -55,6 +55,19 @@ def holds_gil():
     ctypes.PyDLL(None).sleep(600)
 
 
+def thread_holds_gil():
+    begun = threading.Event()
+    threading.Thread(target=holds_gil_soon, args=(begun,), name="holder", daemon=True).start()
+    begun.wait()
+    while True:
+        threading.Event().wait(0.01)
+
+
+def holds_gil_soon(begun):
+    begun.set()
+    holds_gil()
+
+
 def recurses(depth=5000):
     sys.setrecursionlimit(10_000)
     if depth:

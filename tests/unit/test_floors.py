@@ -16,6 +16,7 @@ FLOORS = [
     {"types", "errors"},
     {
         "wire",
+        "streams",
         "mesh",
         "selection",
         "grouping",
@@ -27,7 +28,7 @@ FLOORS = [
         "path_maps",
         "ray",
     },
-    {"agent", "node", "clusters", "verdicts"},
+    {"agent", "node", "clusters", "verdicts", "answers"},
     {"session"},
     {"frontends"},
     {"__main__"},

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 from rankdbg import wire
 from rankdbg.errors import UnknownTarget
+from rankdbg.streams import Stream
 
 
 class Channel(Protocol):
@@ -43,9 +44,13 @@ class Channel(Protocol):
 class Waiting(Protocol):
     """A question that is under way."""
 
-    def answer(self, seconds: float) -> Any:
+    def answer(self, seconds: float, reach: float | None = None) -> Any:
         """The answer's content. Raises RankdbgError if there is none so many seconds after
-        it could be asked."""
+        it could be asked; or, if the node is not reached within `reach` seconds, without
+        having asked. It then goes on being reached."""
+
+    def open_stream(self, seconds: float) -> tuple[Stream, Any]:
+        """For a question that stays open, and carries bytes; with what was said first."""
 
 
 class Cluster(Protocol):

@@ -13,6 +13,7 @@ from rankdbg import wire
 from rankdbg.clusters import carrier
 from rankdbg.clusters.launched import Launched
 from rankdbg.errors import NodeFailed, RankdbgError
+from rankdbg.streams import Stream
 
 # How a conversation begins: it yields what to say and is sent what comes back.
 Opening = Generator[dict[str, Any], dict[str, Any], None]
@@ -38,10 +39,13 @@ class Waiting:
         self._begun = time.monotonic()
         self.reply: queue.SimpleQueue[wire.Message] = queue.SimpleQueue()
 
-    def answer(self, seconds: float) -> Any:
+    def answer(self, seconds: float, reach: float | None = None) -> Any:
         """The answer's content. Raises RankdbgError if there is none so many seconds after
-        it could be asked."""
+        it could be asked; or, if the node is not reached within `reach` seconds, without
+        having asked. It then goes on being reached."""
         try:
+            if reach is not None and self._conversation.withdraw_after(reach, self._ident):
+                raise NodeFailed(f"{self._conversation.node} is being reached again")
             sent = max(self._begun, self._conversation.wait_until_open())
             reply = self.reply.get(timeout=max(0.0, sent + seconds - time.monotonic()))
         except queue.Empty:
@@ -54,6 +58,29 @@ class Waiting:
         raise self._conversation.failure or NodeFailed(
             f"{self._conversation.node}: {reply.get('error', {}).get('what', 'no answer')}"
         )
+
+    def open_stream(self, seconds: float) -> tuple[Stream, Any]:
+        """For a question that stays open: both sides say more under its number. With what the
+        node said first. Raises RankdbgError if that does not come in time."""
+        conversation = self._conversation
+        try:
+            sent = max(self._begun, conversation.wait_until_open())
+            reply = self.reply.get(timeout=max(0.0, sent + seconds - time.monotonic()))
+        except queue.Empty:
+            self._end_stream()
+            raise NodeFailed(f"{conversation.node} did not open a stream in time") from None
+        if "opened" not in reply:
+            conversation.forget(self._ident)
+            what = reply.get("error", {}).get("what", "no answer")
+            raise conversation.failure or NodeFailed(what)
+        return Stream(self.reply, self._say_more, self._end_stream), reply["opened"]
+
+    def _say_more(self, message: wire.Message) -> None:
+        self._conversation.say_more(self._ident, message)
+
+    def _end_stream(self) -> None:
+        self._say_more({"end": True})
+        self._conversation.forget(self._ident)
 
 
 class Conversation:
@@ -88,6 +115,11 @@ class Conversation:
     def usable(self) -> bool:
         return self.failure is None
 
+    @property
+    def busy(self) -> bool:
+        """Whether somebody waits for an answer."""
+        return bool(self._waiting)
+
     def begin(self, message: wire.Message) -> Waiting:
         waiting = Waiting(self, next(self._ids))
         message = {"id": waiting._ident, **message}
@@ -100,6 +132,10 @@ class Conversation:
                 return waiting
         self._send(message)
         return waiting
+
+    def say_more(self, ident: int, message: wire.Message) -> None:
+        if self.failure is None:
+            self._send({"id": ident, **message})
 
     def forget(self, ident: int) -> None:
         self._waiting.pop(ident, None)
@@ -151,6 +187,16 @@ class Conversation:
     def wait_until_settled(self, seconds: float) -> None:
         """Until it is open, or has failed; no longer than that."""
         self._is_open.wait(seconds)
+
+    def withdraw_after(self, seconds: float, ident: int) -> bool:
+        """Take a question back that could not be asked by then, if there is still hope."""
+        if self._is_open.wait(seconds) or time.monotonic() > self._began + self._patience:
+            return False
+        with self._lock:
+            kept = [message for message in self._held_back if message["id"] != ident]
+            withdrawn = len(kept) < len(self._held_back)
+            self._held_back = kept
+        return withdrawn
 
     def keep_alive(self) -> bool:
         """A node far away ends when it has heard nothing for a while. False: it has ended."""

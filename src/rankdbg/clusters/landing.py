@@ -28,6 +28,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
+import zlib
 from typing import Any, TextIO
 
 PREFIX = "rankdbg-node-"
@@ -71,12 +72,20 @@ def hear(key: str) -> Any:
                 sys.exit(0)
             heard.extend(data)
         end = heard.index(b"\n")
-        message = json.loads(heard[:end].decode())
+        line = json.loads(heard[:end].decode())
         del heard[: end + 1]
-        if "offer" in message:
-            offers[message["offer"]] = message["files"]
-        elif key in message and message.get("to", NAME) == NAME:
-            return offers.get(message[key], message[key])
+        for message in unbundled(line):
+            if "offer" in message:
+                offers[message["offer"]] = message["files"]
+            elif key in message and message.get("to", NAME) == NAME:
+                return offers.get(message[key], message[key])
+
+
+def unbundled(message: dict[str, Any]) -> list[dict[str, Any]]:
+    if "packed" in message:
+        message = json.loads(zlib.decompress(base64.b64decode(message["packed"])))
+    messages: list[dict[str, Any]] = message.get("all", [message])
+    return messages
 
 
 def version_here() -> str | None:

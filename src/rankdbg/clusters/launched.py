@@ -38,6 +38,10 @@ class Launched:
             raise NodeFailed(f"{prefix}cannot start {command[0]}: {error.strerror}") from None
         self._outgoing = carrier.shared().write(_taken(self._process.stdin))
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def listen(self, hear: carrier.Feed, hear_complaint: carrier.Feed) -> None:
         carrier.shared().read(_taken(self._process.stderr), hear_complaint)
         carrier.shared().read(_taken(self._process.stdout), hear)

@@ -44,7 +44,7 @@ class Slurm:
         known = self._channels.get(node)
         if known is None or node == asked_for:
             return True
-        return not known.usable and (known.step is None or known.step.ended)
+        return not known.usable and (known.step is None or known.step.is_over)
 
     def _reach(self, nodes: Sequence[str], asked_for: str) -> None:
         self._look_at_nodes()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +24,7 @@ from rankdbg import __version__, wire
 from rankdbg.clusters import NO_OPTIONS, Options
 from rankdbg.clusters.merging import Asked, merge
 from rankdbg.errors import BadInput, SnapshotError
+from rankdbg.streams import Stream
 from rankdbg.user_code import innermost_user_frame
 
 VERSION = 1
@@ -122,13 +124,20 @@ class Snapshot:
 
     def _read_folder(self, name: str) -> list[Asked]:
         asked: list[Asked] = []
-        for path in sorted((self._directory / "nodes" / name).glob("*.json")):
+        files = (self._directory / "nodes" / name).glob("*.json")
+        for path in sorted(files, key=_in_order):
             content = _read(path, self._directory)
             question, answer = content.get("question"), content.get("answer")
             if not isinstance(question, dict) or not isinstance(answer, dict):
                 raise SnapshotError(f"{self._directory} is damaged: {path.name} holds no answer")
             asked.append((question, answer))
         return asked
+
+
+def _in_order(path: Path) -> tuple[int, str]:
+    """stacks-2 was asked before stacks-10."""
+    number = path.stem.rpartition("-")[2]
+    return int(number) if number.isdigit() else 0, path.name
 
 
 def _read(path: Path, directory: Path) -> dict[str, Any]:
@@ -153,8 +162,11 @@ class Found:
     def __init__(self, found: Any) -> None:
         self._found = found
 
-    def answer(self, seconds: float) -> Any:
+    def answer(self, seconds: float, reach: float | None = None) -> Any:
         return self._found
+
+    def open_stream(self, seconds: float) -> tuple[Stream, Any]:
+        raise SnapshotError("nothing runs in a snapshot")
 
 
 class SavedChannel:
@@ -162,6 +174,7 @@ class SavedChannel:
 
     def __init__(self, asked: list[Asked]) -> None:
         self._asked = asked
+        self._again: Counter[str] = Counter()
 
     usable = True
 
@@ -180,9 +193,18 @@ class SavedChannel:
             case "roster":
                 return self._last(saved, "roster")
             case "stacks":
-                return self._last([p for p in saved if _covers(p[0], message)], _options(message))
+                fitting = [p for p in saved if _covers(p[0], message)]
+                # Of several looks the one of the same kind, whenever that was.
+                fitting.sort(key=lambda pair: _is_native(pair[0]) == _is_native(message))
+                return self._last(fitting, _options(message))
             case "evaluate":
                 return self._evaluate(saved, message)
+            case "vitals" | "collectives" as asked:
+                # What was asked twice to see what changes is answered in that order.
+                self._again[asked] += 1
+                saved = saved[: self._again[asked]]
+        if message["ask"] == "stream":
+            raise SnapshotError("a snapshot can be looked at, not entered: nothing runs in it")
         return self._last(saved, str(message["ask"]))
 
     def _last(self, saved: list[Asked], what: str) -> Any:
@@ -227,14 +249,22 @@ class SavedChannel:
 def _covers(saved: wire.Message, wanted: wire.Message) -> bool:
     """Whether the answer to one question about stacks holds that to another."""
     threads = saved.get("threads") == "all" or wanted.get("threads") != "all"
+    if _is_native(wanted) and saved.get("engine") != wanted.get("engine"):
+        return False
     return threads and bool(saved.get("locals")) >= bool(wanted.get("locals"))
+
+
+def _is_native(question: wire.Message) -> bool:
+    return question.get("engine", "agent") not in ("agent", "py-spy")
 
 
 def _options(question: wire.Message) -> str:
     match question.get("ask"):
         case "stacks":
             threads = "all threads" if question.get("threads") == "all" else "the main thread"
-            return f"stacks of {threads}" + (" with locals" if question.get("locals") else "")
+            engine = f" by {question['engine']}" if _is_native(question) else ""
+            values = " with locals" if question.get("locals") else ""
+            return f"stacks of {threads}{engine}{values}"
         case "evaluate":
             return f"values of {question.get('expression')!r}"
     return str(question.get("ask"))

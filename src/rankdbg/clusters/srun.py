@@ -1,8 +1,9 @@
 """One `srun` for many nodes: its stdin reaches every node process, its stdout comes labelled.
 
-What is said says for whom it is (`to`); large things that many need are said once. Answers
-come in short lines, since srun cuts labelled lines at 1,024 bytes, and each is preceded by
-the number of its task: `3: {"id": ...`. Which node that is, the task says in its first line.
+What is said says for whom it is (`to`), and all hear it: large things that many need are said
+once, and what is said to many at the same time is one line, compressed. Answers come in short
+lines, since srun cuts labelled lines at 1,024 bytes, and each is preceded by the number of its
+task: `3: {"id": ...`. Which node that is, the task says in its first line.
 
 A node on which srun cannot start anything holds up all: nothing of stdin is passed on, and
 after 10 to 20 seconds srun gives up and ends the tasks of the others too (measured, Slurm
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -31,8 +33,15 @@ _OPTIONS = (
     *("--no-kill", "--wait=0", "--kill-on-bad-exit=0"),
     *("--ntasks-per-node=1", "--chdir=/", f"--job-name={OWN_STEPS}"),
 )
+# srun ends the whole step when its connection to one node's slurmstepd is reset, whatever the
+# options say, but not if there is this variable, which it sets for `srun --pty` (its
+# step_launch_notify_io_failure(), from 17.02 to 25.05).
+_OUTLIVES_NODES = {"SLURM_PTY_PORT": "0"}
 # Bytes in a line of a node's, so that it passes with its label.
 LONGEST_LINE = 900
+# srun keeps for ever what was meant for a node that is lost, and when it has 2,048 portions (its
+# step_io.c), it takes no more, for whomever. Before that, another srun takes its place.
+_PORTION, _MOST_PORTIONS = 1024, 1000
 # So long after the last node was heard of, no other is coming.
 STALLED_SECONDS = 2.0
 
@@ -57,6 +66,7 @@ class NodeChannel:
 
     def __init__(self, node: str, scope: dict[str, Any]) -> None:
         self.node = node
+        self.asked = False
         self.begun = False  # an answer has come
         self.step: Step | None = None
         scope = {**scope, "line": LONGEST_LINE}
@@ -64,9 +74,11 @@ class NodeChannel:
 
     @property
     def usable(self) -> bool:
-        return self.conversation.usable
+        worn_out = self.step is not None and self.step.worn_out and not self.conversation.busy
+        return self.conversation.usable and not worn_out
 
     def begin(self, message: wire.Message) -> Waiting:
+        self.asked = True
         return self.conversation.begin(message)
 
     def feed(self, line: bytes) -> None:
@@ -109,12 +121,16 @@ class Step:
         self._nodes: dict[int, str] = {}  # by the number of the task
         self._parts: dict[int, wire.Continued] = {}
         self._offered: list[str] = []
+        self._together: deque[wire.Message] = deque()  # to be said to single nodes
+        self._gathers = False
+        self._in_vain = 0  # portions that were said since a node was lost
         self._complaints: list[str] = []
         self._lost: dict[str, str] = {}  # nodes that are no longer there, and why
         self._lines, self._complaint_lines = wire.Lines(), wire.Lines()
         self._news = threading.Condition()
         self.ended = self._over = False
-        self._process = Launched(launch(list(self._channels)), environment())
+        settings = {**environment(), **_OUTLIVES_NODES}
+        self._process = Launched(launch(list(self._channels)), settings)
         for channel in self._channels.values():
             channel.step = self
         self._say({"land": __version__})
@@ -132,10 +148,38 @@ class Step:
                 self._offered.append(files)
                 self._say({"offer": len(self._offered) - 1, "files": files})
             message = {**message, "files": self._offered.index(files)}
-        self._say({"to": node, **message})
+        self._together.append({"to": node, **message})
+        if not self._gathers:
+            self._gathers = True
+            carrier.shared().soon(self._say_together)
+
+    def _say_together(self, before: int = 0) -> None:
+        """Once no more comes: who asks a thousand nodes does so one after the other."""
+        if (gathered := len(self._together)) > before:
+            carrier.shared().soon(lambda: self._say_together(gathered))
+            return
+        self._gathers = False
+        messages = []
+        while self._together:
+            messages.append(self._together.popleft())
+        for line in wire.bundled(messages):
+            self._pass_on(line)
 
     def _say(self, message: wire.Message) -> None:
-        self._process.send(wire.encode(message))
+        self._pass_on(wire.encode(message))
+
+    def _pass_on(self, line: bytes) -> None:
+        if not all(channel.conversation.usable for channel in self._carried()):
+            self._in_vain += 1 + len(line) // _PORTION
+        self._process.send(line)
+
+    @property
+    def worn_out(self) -> bool:
+        return self._in_vain > _MOST_PORTIONS
+
+    @property
+    def is_over(self) -> bool:
+        return self.ended or self.worn_out
 
     def _keep_alive(self) -> bool:
         self._say({"alive": True})
@@ -144,11 +188,20 @@ class Step:
     def leave(self, channel: NodeChannel) -> None:
         """When the last has left, the node processes end, and srun with them."""
         self._left.add(channel.node)
-        if self._left >= {each.node for each in self._carried()}:
+        if self._is_left():
             self._process.hang_up()
 
     def close(self, deadline: float) -> None:
-        self._process.wait_or_kill(deadline)
+        """One that is reached again by another srun leaves this one to the others."""
+        if self._is_left():
+            self._process.wait_or_kill(deadline)
+
+    def _is_left(self) -> bool:
+        return all(
+            channel.node in self._left
+            for channel in self._carried()
+            if channel.asked and channel.conversation.usable
+        )
 
     # --- from the nodes -----------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from rankdbg import wire
 from rankdbg.clusters import Waiting
 from rankdbg.clusters.channel import ProcessChannel
 from rankdbg.errors import NodeFailed, RankdbgError
+from rankdbg.streams import Stream
 
 # One that takes longer than this to open no longer counts: it waits, and works no more.
 STUCK_SECONDS = 2.0
@@ -102,9 +103,14 @@ class Queued:
         self._node = node
         self._waiting = waiting
 
-    def answer(self, seconds: float) -> Any:
+    def answer(self, seconds: float, reach: float | None = None) -> Any:
+        return self._begun().answer(seconds, reach)
+
+    def open_stream(self, seconds: float) -> tuple[Stream, Any]:
+        return self._begun().open_stream(seconds)
+
+    def _begun(self) -> Waiting:
         try:
-            waiting = self._waiting.result(LONGEST_QUEUE)
+            return self._waiting.result(LONGEST_QUEUE)
         except Late:
             raise NodeFailed(f"{self._node}: its turn to be reached did not come") from None
-        return waiting.answer(seconds)

@@ -18,6 +18,7 @@ from typing import BinaryIO, NoReturn
 from rankdbg import wire
 from rankdbg.errors import RankdbgError
 from rankdbg.node.service import Service
+from rankdbg.node.streams import Streams
 
 # Whoever starts us speaks at once, unless the way here is broken already.
 OPENING_SECONDS = 60.0
@@ -47,9 +48,14 @@ def main(name: str = "", heard: bytes = b"") -> None:
         longest = int(scope.get("line", longest))
         encode = wire.encode_packed if scope.get("packed") else wire.encode
         service = Service(scope)
+        streams = Streams(service, send)
         send(wire.hello())
         for message in messages:
-            if "ask" in message:
+            if message.get("ask") == "stream":
+                streams.begin(message)
+            elif "ask" not in message:
+                streams.feed(message)
+            else:
                 # A thread a question: one that takes its time holds up no other.
                 threading.Thread(target=_answer, args=(service, message, send), daemon=True).start()
     except StopIteration:
@@ -79,9 +85,9 @@ def _messages(silence: Callable[[], float], name: str, heard: bytes) -> Iterator
         if not data:
             return
         for line in lines.feed(data):
-            message = wire.decode(line)
-            if not name or message.get("to") == name:
-                yield message
+            for message in wire.unbundled(wire.decode(line)):
+                if not name or message.get("to") == name:
+                    yield message
 
 
 def _leave(*_: object) -> NoReturn:

@@ -9,12 +9,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from rankdbg import __version__, rendezvous
-from rankdbg.node import inquiry, relay
+from rankdbg.node import attaching, inquiry, relay
 from rankdbg.node.discovery import Process
+from rankdbg.node.probes import ProbeFailed
 
 
 def check(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
@@ -24,6 +27,7 @@ def check(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
         "agents": _agents(ranks, deadline),
         "agents' directory": _directory(),
         "py-spy": _pyspy(ranks, deadline),
+        **_debuggers(deadline),
         "temporary space": _space(),
     }
 
@@ -79,14 +83,43 @@ def _pyspy(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
     if living:
         outcome = inquiry.probe({living[0].key: living[0]}, deadline, False, False)
         return _seen(outcome[living[0].key], "looked at a rank")
-    words = [sys.executable, "-I", "-S", "-c", "import sys; print(); sys.stdin.read()"]
+    with _child() as pid:
+        stranger = Process(pid, 0, 0, True, {}, [])
+        outcome = inquiry.probe({stranger.key: stranger}, deadline, False, False)
+    return _seen(outcome[stranger.key], "looked at a child of its own; no rank to try")
+
+
+def _debuggers(deadline: float) -> dict[str, Any]:
+    """What stops a process to look is tried on a child of our own: ranks are not stopped
+    unasked. Who has none of them can do all but look at frames of C."""
+    from rankdbg.node.probes import cudagdb, gdb, pystack
+
+    found: dict[str, Any] = {}
+    with _child() as pid:
+        for name, probe in (("pystack", pystack), ("gdb", gdb)):
+            if probe.executable() is None:
+                found[name] = _finding(None, "not installed")
+                continue
+            seconds = (deadline - time.monotonic() - attaching.GUARD_SECONDS) / 2
+            try:
+                probe.probe(pid, seconds=max(0.5, seconds), all_threads=False, with_locals=False)
+                found[name] = _finding(True, "works (looked at a child of its own)")
+            except ProbeFailed as failure:
+                found[name] = _finding(False, str(failure))
+    there = cudagdb.executable()
+    found["cuda-gdb"] = _finding(True if there else None, "installed" if there else "not installed")
+    return found
+
+
+@contextmanager
+def _child() -> Iterator[int]:
+    """A Python that waits."""
+    words = [sys.executable, "-I", "-S", "-c", "import sys; print(flush=True); sys.stdin.read()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin is not None and other.stdout is not None
         other.stdout.readline()
         try:
-            stranger = Process(other.pid, 0, 0, True, {}, [])
-            outcome = inquiry.probe({stranger.key: stranger}, deadline, False, False)
-            return _seen(outcome[stranger.key], "looked at a child of its own; no rank to try")
+            yield other.pid
         finally:
             other.kill()
 

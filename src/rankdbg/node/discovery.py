@@ -35,6 +35,7 @@ class Process:
     kind: str = "rank"
     number: int | None = None
     where: list[Any] | None = None
+    step: int | None = None
     stops: list[dict[str, Any]] = field(default_factory=list)
 
     @property

@@ -12,7 +12,6 @@ from rankdbg.node.discovery import Process
 
 Key = tuple[int, int]  # pid, start
 
-PROBES_AT_ONCE = 8
 # An agent that can answer does so in milliseconds; one that needs longer than this
 # belongs to a process that holds the GIL, and is asked from outside.
 AGENT_SECONDS = 1.0
@@ -36,29 +35,50 @@ def ask(
 
 
 def probe(
-    asked: Mapping[Key, Process], deadline: float, all_threads: bool, with_locals: bool
+    asked: Mapping[Key, Process],
+    deadline: float,
+    all_threads: bool,
+    with_locals: bool,
+    engine: str = "py-spy",
 ) -> dict[Key, Any]:
-    """From outside: the threads of each process, or a text that says why not."""
+    """From outside: what a probe sees of each process, or a text that says why not.
+
+    A process that this engine must not touch, or fails on, is looked at with py-spy; `why`
+    then says so. `source` is what has seen it.
+    """
     if not asked:
         return {}
     # 25 ms of imports, which most questions save.
     from concurrent.futures import ThreadPoolExecutor
 
-    from rankdbg.node.probes import ProbeFailed, pyspy
+    from rankdbg.node.probes import PROBES, ProbeFailed, find_probe
 
-    def look(key: Key) -> Any:
-        reason = pyspy.available(key[0])
+    def look_with(chosen: str, pid: int) -> Any:
+        probe = find_probe(chosen)
+        _, tool, _, longest = PROBES[chosen]
+        reason = probe.available(pid)
         left = deadline - time.monotonic()
+        if chosen != "py-spy":  # keep some for the end of one that hangs, and for py-spy then
+            left = max(min(1.0, left), left - 4.0)
+        left = min(longest, left)
         if reason or left <= 0:
             return reason or "there was no time left to look from outside"
         try:
-            return pyspy.probe(
-                key[0], seconds=left, all_threads=all_threads, with_locals=with_locals
-            )
+            seen = probe.probe(pid, seconds=left, all_threads=all_threads, with_locals=with_locals)
         except ProbeFailed as failure:
             return str(failure)
+        return {**seen, "source": tool}
 
-    with ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
+    def look(key: Key) -> Any:
+        seen = look_with(engine, key[0])
+        if isinstance(seen, dict) or engine == "py-spy":
+            return seen
+        instead = look_with("py-spy", key[0])
+        if isinstance(instead, dict):
+            return {**instead, "why": f"no {PROBES[engine][1]}: {seen}"}
+        return instead if instead == seen else f"{seen}; {instead}"
+
+    with ThreadPoolExecutor(PROBES[engine][2]) as pool:
         return dict(zip(asked, pool.map(look, asked), strict=True))
 
 
@@ -80,6 +100,6 @@ def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
     match no.why:
         case "late":
             return f"its agent did not answer within {waited:.1f} s: the process holds the GIL"
-        case "refused" | "closed":
+        case "refused" | "unheard" | "closed":
             return f"its agent hung up{f' ({no.detail})' if no.detail else ''}"
     return f"its agent answers what cannot be understood: {no.detail}"

@@ -61,14 +61,15 @@ def age(start: int) -> float:
 
 class Thread(NamedTuple):
     cpu_seconds: float = 0.0
+    ready_seconds: float = 0.0  # in which it could have run, but others had the processors
     switches: int = 0  # how often it has been put onto a processor
 
 
 def read_thread(pid: int, thread: int) -> Thread:
     """What a thread has done so far; nothing if it is gone."""
     try:
-        spent, _, switches = _read(f"/proc/{pid}/task/{thread}/schedstat").split()
-        return Thread(int(spent) / 1e9, int(switches))
+        spent, ready, switches = _read(f"/proc/{pid}/task/{thread}/schedstat").split()
+        return Thread(int(spent) / 1e9, int(ready) / 1e9, int(switches))
     except (OSError, ValueError):
         return Thread()
 
@@ -84,6 +85,17 @@ def cpu_of_all_threads(pid: int) -> float:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
         return 0.0
+
+
+def bytes_written(pid: int) -> int:
+    """To files, pipes and terminals, so far: a log that grows. 0 where that is not known."""
+    try:
+        for line in _read(f"/proc/{pid}/io").splitlines():
+            if line.startswith(b"wchar:"):
+                return int(line.split()[1])
+    except (OSError, ValueError, IndexError):
+        pass
+    return 0
 
 
 def all_pids() -> list[int]:

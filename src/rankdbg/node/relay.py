@@ -17,7 +17,11 @@ from rankdbg.rendezvous import Address
 
 K = TypeVar("K")
 
-Why = Literal["refused", "late", "closed", "rubbish", "error"]
+# "unheard": hung up before it has read the question. "closed": after that.
+Why = Literal["refused", "late", "unheard", "closed", "rubbish", "error"]
+
+# Those that can be asked twice. A line for a debugger would be executed twice.
+HARMLESS = ("ping", "card", "stacks", "stops", "environment", "collectives", "hold")
 
 
 @dataclass(frozen=True)
@@ -80,12 +84,16 @@ def ask_agents(
     # An agent hangs up on a connection that was idle too long. And a program that has closed
     # all descriptors, the agent's among them, hangs up on whoever comes first; the agent then
     # listens anew.
-    hung_up = {
+    again = {
         key: sockets[key]
         for key, result in results.items()
-        if isinstance(result, NoAnswer) and result.why == "closed"
+        if isinstance(result, NoAnswer) and _may_ask_again(questions[key], result)
     }
-    return {**results, **_ask_once(hung_up, questions, deadline, kept)}
+    return {**results, **_ask_once(again, questions, deadline, kept)}
+
+
+def _may_ask_again(question: wire.Message, no: NoAnswer) -> bool:
+    return no.why == "unheard" or (no.why == "closed" and question["ask"] in HARMLESS)
 
 
 def _ask_once(
@@ -140,7 +148,7 @@ def _open(
         conversation.send()
     except OSError as error:
         connection.close()
-        return NoAnswer("closed", str(error))
+        return NoAnswer("unheard", str(error))
     return conversation
 
 
@@ -180,7 +188,9 @@ def _advance(
     except BlockingIOError:
         return None
     except OSError as error:
-        return (NoAnswer("closed", str(error)),)
+        # Linux resets a Unix socket that is closed with something unread in it; and of a
+        # question nothing is left unread once it can be answered.
+        return (NoAnswer("unheard", str(error)),)
     except RankdbgError as error:
         return (NoAnswer("rubbish", "; ".join(filter(None, (error.what, error.hint)))),)
     return None

@@ -16,27 +16,34 @@ LOOKS_AT_THE_BUSY = 3
 
 
 class Sampler:
-    """Takes samples of many processes, each by its agent if it answers, else by py-spy."""
+    """Takes samples of many processes, each by its agent if it answers, else by py-spy; or
+    all from outside with one engine."""
 
     def __init__(self, wanted: dict[Key, Process], message: wire.Message, deadline: float) -> None:
         self._all_threads = message.get("threads") == "all"
         self._locals = bool(message.get("locals"))
         self._deadline = deadline
         outside = bool(message.get("outside"))
+        # `outside` alone is what older clients say.
+        engine = str(message.get("engine") or ("py-spy" if outside else "agent"))
+        by_agents = engine == "agent"
+        self._engine = "py-spy" if by_agents else engine
         self._silent: dict[Key, str] = {}
         self._by_agent: dict[Key, Process] = {}
         self._by_probe: dict[Key, Process] = {}
         for key, process in wanted.items():
             if not processes.is_alive(*key):
                 self._silent[key] = f"process {key[0]} is gone"
-            elif process.socket and not outside and inquiry.can_answer(process):
+            elif process.socket and by_agents and inquiry.can_answer(process):
                 self._by_agent[key] = process
             else:
                 self._by_probe[key] = process
         self._distinct: dict[bytes, int] = {}
         self._threads: list[Any] = []
         self._samples: dict[Key, list[int]] = {}
+        self._sources: dict[Key, str] = {}
         self._why_outside: dict[Key, str] = {}
+        self._seen: dict[Key, list[Any]] = {}  # beside each sample from outside
         self._begun = time.monotonic()
         self._used_before = {key: processes.cpu_seconds(key[0]) for key in self._by_agent}
 
@@ -56,10 +63,10 @@ class Sampler:
                     self._why_outside[key] = inquiry.why_silent(
                         process, outcome, inquiry.AGENT_SECONDS
                     )
-        probed = inquiry.probe(self._by_probe, self._deadline, self._all_threads, self._locals)
-        for key, seen in probed.items():
+        for key, seen in self._probe(self._by_probe, self._engine).items():
             if isinstance(seen, dict):
                 self._keep(key, seen["threads"])
+                self._keep_beside(key, seen)
             elif key not in self._samples:
                 known = self._why_outside.get(key, "")
                 self._silent[key] = f"{known}; {seen}" if known and known != seen else seen
@@ -79,10 +86,13 @@ class Sampler:
             and processes.cpu_seconds(key[0]) - self._used_before[key] > BUSY_SHARE * elapsed
         }
         for _ in range(LOOKS_AT_THE_BUSY):
-            looks = inquiry.probe(busy, self._deadline, self._all_threads, self._locals)
-            for key, seen in looks.items():
+            for key, seen in self._probe(busy, "py-spy").items():
                 if isinstance(seen, dict) and seen["threads"]:
                     self._keep(key, seen["threads"])
+                    self._seen.setdefault(key, []).append(seen)
+
+    def _probe(self, asked: dict[Key, Process], engine: str) -> dict[Key, Any]:
+        return inquiry.probe(asked, self._deadline, self._all_threads, self._locals, engine)
 
     def _keep(self, key: Key, threads: list[Any]) -> None:
         for thread in threads:
@@ -95,17 +105,36 @@ class Sampler:
             self._threads.append(threads)
         self._samples.setdefault(key, []).append(index)
 
+    def _keep_beside(self, key: Key, seen: dict[str, Any]) -> None:
+        """What a look from outside tells beyond the stacks, which are compared for equality."""
+        self._sources[key] = seen["source"]
+        self._seen.setdefault(key, []).append(seen)
+        if seen.get("why"):
+            self._why_outside[key] = seen["why"]
+
+    def _gil(self, key: Key) -> tuple[str, list[str]]:
+        """Who held the GIL in every look from outside; and who waited for it in the last."""
+        looks = self._seen.get(key, [])
+        holders = {look.get("gil", "") for look in looks}
+        holder = holders.pop() if len(holders) == 1 else ""
+        return holder, looks[-1].get("waits_for_gil", []) if looks else []
+
     def result(self) -> Any:
         return {
             "distinct": self._threads,
-            "processes": [
-                {
-                    "process": key,
-                    "samples": indices,
-                    "source": "agent" if key in self._by_agent else "py-spy",
-                    "why": self._why_outside.get(key, ""),
-                }
-                for key, indices in self._samples.items()
-            ],
+            "processes": [self._process(key, samples) for key, samples in self._samples.items()],
             "silent": [{"process": k, "reason": r} for k, r in self._silent.items()],
+        }
+
+    def _process(self, key: Key, samples: list[int]) -> dict[str, Any]:
+        holder, waiting = self._gil(key)
+        kernels = [look["kernels"] for look in self._seen.get(key, ()) if look.get("kernels")]
+        return {
+            "process": key,
+            "samples": samples,
+            "source": "agent" if key in self._by_agent else self._sources.get(key, "py-spy"),
+            "why": self._why_outside.get(key, ""),
+            "gil": holder,
+            "waits_for_gil": waiting,
+            "kernels": kernels[-1] if kernels else [],
         }

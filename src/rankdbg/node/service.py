@@ -11,6 +11,7 @@ from typing import Any
 from rankdbg import masking, rendezvous, wire
 from rankdbg.node import checking, classify, discovery, inquiry, processes, relay
 from rankdbg.node.discovery import Process
+from rankdbg.node.gpus import Gpus
 from rankdbg.node.holding import Holding
 from rankdbg.node.inquiry import Key
 from rankdbg.node.known import call_by_names, from_message, known_or_below
@@ -25,6 +26,7 @@ class Service:
         self._scope = scope
         self._known: dict[Key, Process] = {}
         self._holding = Holding()
+        self._gpus_here = Gpus()
         self._kept = relay.Kept()  # connections to those that stand in the debugger
 
     def answer(self, message: wire.Message) -> wire.Message:
@@ -85,6 +87,8 @@ class Service:
                 case {"labels": dict(labels), "where": where, "modules": int(modules)}:
                     process.labels = labels
                     process.where = where
+                    step = answers[key].get("step")
+                    process.step = step if isinstance(step, int) else None
                     process.stops = answers[key].get("stops", [])
                     process.modules = modules
                 case _:
@@ -127,6 +131,13 @@ class Service:
             wanted[pid, start] = known or Process(pid, start, 0, False, {}, [])
         return wanted
 
+    def find_process(self, message: wire.Message) -> Process:
+        """The one that a question about a single process names."""
+        deadline = time.monotonic() + float(message.get("timeout", 5.0))
+        named = {"processes": [message.get("process")]}
+        (process,) = self._wanted(named, deadline).values()
+        return process
+
     # --- values ---------------------------------------------------------------------
 
     def _evaluate(self, message: wire.Message, deadline: float) -> Any:
@@ -154,6 +165,9 @@ class Service:
         """A file of code in each rank: `do` is give (a copy's `text`), read or digest."""
         question = {"ask": "source", **{key: message.get(key) for key in ("do", "file", "text")}}
         return self._relay(message, question, deadline)
+
+    def _sources(self, message: wire.Message, deadline: float) -> Any:
+        return self._relay(message, {"ask": "sources"}, deadline)
 
     def _environment(self, message: wire.Message, deadline: float) -> Any:
         result = self._relay(message, {"ask": "environment"}, deadline)
@@ -184,6 +198,35 @@ class Service:
 
     def _collectives(self, message: wire.Message, deadline: float) -> Any:
         return self._relay(message, {"ask": "collectives"}, deadline)
+
+    def _vitals(self, message: wire.Message, deadline: float) -> Any:
+        """What the kernel knows of these processes, whether they have an agent or not."""
+        from rankdbg.node import vitals
+
+        wanted = self._wanted(message, deadline)
+        found = vitals.look(wanted)
+        return {
+            "answers": [{"process": key, "value": value} for key, value in found.items()],
+            "silent": [
+                {"process": key, "reason": f"process {key[0]} is gone"}
+                for key in wanted
+                if key not in found
+            ],
+        }
+
+    def _bring(self, message: wire.Message, deadline: float) -> Any:
+        """A package for ranks whose environment lacks it; without files: whether it is here."""
+        from rankdbg.node import receiving
+
+        name, files = str(message.get("name")), message.get("files")
+        if files:
+            return {"path": receiving.receive(name, str(files))}
+        path = receiving.place_of(name)
+        return {"path": path if os.path.isdir(path) else ""}
+
+    def _gpus(self, message: wire.Message, deadline: float) -> Any:
+        """What NVML says of the GPUs of this node, whoever uses them."""
+        return self._gpus_here.look(deadline)
 
     def _check(self, message: wire.Message, deadline: float) -> Any:
         """What works on this node."""
@@ -228,11 +271,15 @@ class Service:
         "stops": _stops,
         "command": _command,
         "source": _source,
+        "sources": _sources,
         "environment": _environment,
         "pause": _pause,
         "break": _break,
         "hold": _hold,
         "collectives": _collectives,
+        "vitals": _vitals,
+        "bring": _bring,
+        "gpus": _gpus,
         "check": _check,
     }
 
@@ -261,6 +308,7 @@ def _describe(process: Process, silent: Mapping[Key, str]) -> wire.Message:
         "state": state,
         "detail": detail,
         "where": process.where,
+        "step": process.step,
         "age": processes.age(process.start),
         "agent": bool(process.socket) and process.alive,
         "python": process.python,

@@ -67,6 +67,7 @@ _ON_A_FILE = {
     "sendto", "sendmsg",
 }  # fmt: skip
 _MOST_POLLED = 8
+_LONGEST_PATH = 256
 _TCP_STATES = {"01": "", "02": "connecting", "03": "connecting", "08": "closed by the other side"}
 
 
@@ -91,6 +92,8 @@ def waits_in(pid: int) -> tuple[str, str]:
     arguments = [int(word, 16) for word in words[1:4]]
     if name in _ON_A_FILE:
         return name, describe_file(pid, arguments[0])
+    if name in ("open", "openat"):
+        return name, _text(pid, arguments[0 if name == "open" else 1])
     if name in ("wait4", "waitid"):
         child = arguments[0] if name == "wait4" else arguments[1]
         return name, f"process {child}" if 0 < child < 1 << 31 else ""
@@ -101,13 +104,24 @@ def waits_in(pid: int) -> tuple[str, str]:
 
 
 def _polled(pid: int, address: int, count: int) -> list[int]:
+    raw = _memory(pid, address, 8 * count)
+    raw = raw[: len(raw) // 8 * 8]
+    return [fd for fd, _, _ in struct.iter_unpack("ihh", raw) if fd >= 0]
+
+
+def _text(pid: int, address: int) -> str:
+    """A path; what lies behind its end may not be there to be read."""
+    raw = _memory(pid, address, _LONGEST_PATH) or _memory(pid, address, -address % 4096)
+    return raw.partition(b"\0")[0].decode("utf-8", "replace")
+
+
+def _memory(pid: int, address: int, size: int) -> bytes:
     try:
         with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
             memory.seek(address)
-            raw = memory.read(8 * count)
+            return memory.read(size)
     except (OSError, ValueError, OverflowError):
-        return []
-    return [fd for fd, _, _ in struct.iter_unpack("ihh", raw) if fd >= 0]
+        return b""
 
 
 def describe_file(pid: int, descriptor: int) -> str:
@@ -120,7 +134,7 @@ def describe_file(pid: int, descriptor: int) -> str:
     if kind == "socket":
         return _socket(pid, rest.strip("[]"))
     if kind == "pipe":
-        return "pipe"
+        return "stdin, a pipe" if descriptor == 0 else "pipe"
     if target.startswith(("/dev/pts/", "/dev/tty")):
         return f"terminal {target}"
     return target

@@ -7,6 +7,7 @@ Nothing here stops a process, and nothing waits for one.
 from __future__ import annotations
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -35,6 +36,7 @@ def _vitals(stat: processes.Stat, children: list[processes.Stat]) -> dict[str, A
     call, on = syscalls.waits_in(pid) if stat.state == "S" else ("", "")
     main = processes.read_thread(pid, pid)
     return {
+        "at": time.monotonic(),
         "state": stat.state,
         "why": processes.explain_state(stat),
         "wchan": processes.waiting_in(pid),
@@ -42,8 +44,10 @@ def _vitals(stat: processes.Stat, children: list[processes.Stat]) -> dict[str, A
         "on": on,
         "age": processes.age(stat.start),
         "cpu": main.cpu_seconds,
+        "ready": main.ready_seconds,
         "switches": main.switches,
         "all_cpu": processes.cpu_of_all_threads(pid),
+        "written": processes.bytes_written(pid),
         "children": [_child(child) for child in children[:_MOST_CHILDREN]],
     }
 

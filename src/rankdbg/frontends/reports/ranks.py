@@ -11,7 +11,7 @@ from rankdbg import selection
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.session import Session, check_job
 from rankdbg.types import Frame, Rank, Silence
-from rankdbg.user_code import is_user_code
+from rankdbg.user_code import is_native, is_user_code
 
 
 def choose(session: Session, options: argparse.Namespace) -> tuple[list[Rank], list[Rank]]:
@@ -84,14 +84,17 @@ class Paths:
     def line(self, frame: Frame) -> str:
         if not frame.file:
             return ""
-        return f"{self._short.get(frame.file, _base(frame.file))}:{frame.line}"
+        short = self._short.get(frame.file, _base(frame.file))
+        return f"{short}:{frame.line}" if frame.line else short
 
     def text(self, frame: Frame) -> str:
         return f"{frame.function} {self.line(frame)}".rstrip()
 
 
 def _base(file: str) -> str:
-    """train.py for user code, torch/distributed/c10d.py for libraries."""
+    """train.py for user code, torch/distributed/c10d.py for libraries, libtorch.so."""
+    if is_native(file):
+        return file.rpartition("/")[2]
     for part in ("/site-packages/", "/dist-packages/"):
         if part in file:
             return file.rpartition(part)[2]

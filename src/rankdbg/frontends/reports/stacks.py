@@ -22,7 +22,7 @@ from rankdbg.grouping import StackGroup, TreeNode
 from rankdbg.selection import format_ranks
 from rankdbg.session import Sampled
 from rankdbg.types import Frame, Rank, Silence
-from rankdbg.user_code import innermost_user_frame, is_user_code
+from rankdbg.user_code import innermost_user_frame, is_native, is_user_code
 
 # In a run of library frames that nobody branches off from, only the ends are shown.
 LONGEST_LIBRARY_RUN = 3
@@ -69,10 +69,14 @@ class StackReport:
     def _named(self, name: str) -> Iterator[ThreadStack]:
         return (stack for stack in self.stacks if stack.thread == name)
 
+    @property
+    def main_groups(self) -> list[StackGroup[Rank]]:
+        return [group for name, group in self.groups if name == "main thread"]
+
     @cached_property
     def odd(self) -> list[StackGroup[Rank]]:
         """Small groups of main threads against a clear majority."""
-        groups = [group for name, group in self.groups if name == "main thread"]
+        groups = self.main_groups
         marks = grouping.odd_ones_out([len(group.members) for group in groups])
         return [group for group, is_odd in zip(groups, marks, strict=True) if is_odd]
 
@@ -88,12 +92,15 @@ class StackReport:
             "odd": [format_ranks(group.members, self.everybody) for group in self.odd],
             "silent": silent_json(self.silent),
             "samples": max((len(sampled.samples) for sampled in self.seen), default=0),
-            "sources": {
-                str(sampled.rank.number if sampled.rank.number is not None else sampled.rank.pid): (
-                    sampled.source
-                )
-                for sampled in self.seen
+            "sources": {_who(sampled): sampled.source for sampled in self.seen},
+            "details": {_who(s): s.rank.detail for s in self.seen if s.rank.detail},
+            "why": {_who(sampled): sampled.why for sampled in self.seen if sampled.why},
+            "gil": {
+                _who(s): {"holder": s.gil, "waiting": list(s.waits_for_gil)}
+                for s in self.seen
+                if s.gil or s.waits_for_gil
             },
+            "kernels": {_who(s): list(s.kernels) for s in self.seen if s.kernels},
         }
 
     def _group_json(self, name: str, group: StackGroup[Rank]) -> dict[str, Any]:
@@ -155,17 +162,12 @@ class StackReport:
 
     def _print_states(self, terminal: Terminal) -> None:
         """What the kernel says about ranks whose stacks cannot tell the whole story."""
-        notes = [Silence(s.rank, s.rank.detail) for s in self.seen if s.rank.detail]
-        notes += [
-            Silence(s.rank, f"read from outside: {s.why}")
-            for s in self.seen
-            if s.why and s.why != s.rank.detail
-        ]
+        notes = [Silence(s.rank, text) for s in self.seen for text in _beside(s)]
         for ranks, reason in silent_lines(notes, self.everybody):
             terminal.print(f"{terminal.bold(ranks)}: {reason}")
 
     def _print_groups(self, terminal: Terminal, paths: Paths) -> None:
-        groups = [group for name, group in self.groups if name == "main thread"]
+        groups = self.main_groups
         if len(groups) < 2:
             return
         terminal.print()
@@ -217,7 +219,37 @@ def _threads(sampled: Sampled) -> Iterator[ThreadStack]:
 
 def _thread_name(name: str, main: bool) -> str:
     """Thread-7 (pump) of one rank and Thread-9 (pump) of another belong together."""
-    return "main thread" if main else re.sub(r"\d+", "N", name)
+    return "main thread" if main else re.sub(r"\d+", "N", re.sub(r" #\d+$", "", name))
+
+
+def _who(sampled: Sampled) -> str:
+    number = sampled.rank.number
+    return str(sampled.rank.pid if number is None else number)
+
+
+def _beside(sampled: Sampled) -> Iterator[str]:
+    """What was seen of a rank beside its stacks."""
+    state, why = sampled.rank.detail, sampled.why
+    if state and (state == why or state not in why):
+        yield state
+    if why and why != state:
+        yield f"read from outside: {why}"
+    if sampled.gil and (sampled.waits_for_gil or _stands_still(sampled)):
+        waiting = ", ".join(sampled.waits_for_gil)
+        yield f"{sampled.gil} holds the GIL" + (f", {waiting} waits for it" if waiting else "")
+    elif sampled.waits_for_gil:
+        yield f"{', '.join(sampled.waits_for_gil)} waits for the GIL"
+    for kernel in sampled.kernels:
+        yield f"on GPU {kernel.get('device', '?')} runs {kernel.get('name', 'a kernel')}" + "".join(
+            f", {word} {'x'.join(map(str, kernel[word]))}"
+            for word in ("grid", "block")
+            if kernel.get(word)
+        )
+
+
+def _stands_still(sampled: Sampled) -> bool:
+    """In one that moves some thread holds the GIL all the time, and that is in order."""
+    return len(sampled.samples) > 1 and len({stack.frames for stack in sampled.main()}) == 1
 
 
 class _TreeLines:
@@ -246,7 +278,7 @@ class _TreeLines:
         """The frames of a run as text; the middle of a long way through libraries left out."""
         library: list[Frame] = []
         for frame in [*frames, None]:
-            if frame is not None and not is_user_code(frame.file):
+            if frame and not is_user_code(frame.file) and not is_native(frame.file):
                 library.append(frame)
                 continue
             if len(library) > LONGEST_LIBRARY_RUN and not self._full:

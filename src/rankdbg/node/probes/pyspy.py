@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rankdbg.node import processes
-from rankdbg.node.probes import ProbeFailed
+from rankdbg.node.probes import ProbeFailed, failure
 from rankdbg.user_code import is_user_code
 
 
@@ -36,8 +37,18 @@ def available(pid: int) -> str | None:
     return None
 
 
-def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> Any:
+def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> dict[str, Any]:
     """The threads of a process in the same form in which its agent gives them."""
+    dumped = dump(pid, seconds, with_locals)
+    try:
+        threads = _threads(dumped, pid, all_threads, with_locals)
+        return {"threads": threads, "gil": gil_holder(dumped, pid)}
+    except (KeyError, TypeError, IndexError):
+        raise ProbeFailed("py-spy answered what cannot be read") from None
+
+
+def dump(pid: int, seconds: float, with_locals: bool) -> list[dict[str, Any]]:
+    """What py-spy says, as it says it."""
     # --nonblocking: never attaches, so a process in state D cannot hang it, and one
     # that it is killed over is not left stopped.
     words = [str(executable()), "dump", "--json", "--nonblocking", "--pid", str(pid)]
@@ -47,13 +58,14 @@ def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> 
         status, output, complaint = _run(words, seconds)
         if status == 0:
             try:
-                return {"threads": _threads(json.loads(output), pid, all_threads, with_locals)}
-            except (ValueError, KeyError, TypeError, IndexError):
+                dumped: list[dict[str, Any]] = json.loads(output)
+                return dumped
+            except ValueError:
                 raise ProbeFailed("py-spy answered what cannot be read") from None
         # It reads a process that goes on running, and now and then catches it in between.
         if attempt == 3 or not processes.read_stat(pid):
             break
-    raise ProbeFailed(_reason(complaint, pid))
+    raise failure("py-spy", complaint, pid)
 
 
 def _run(words: list[str], seconds: float) -> tuple[int, str, str]:
@@ -79,58 +91,57 @@ def _run(words: list[str], seconds: float) -> tuple[int, str, str]:
         raise ProbeFailed(f"py-spy did not end within {seconds:.1f} s") from None
 
 
-def _reason(complaint: str, pid: int) -> str:
-    if processes.read_stat(pid) is None:
-        return f"process {pid} is gone"
-    if "ermission denied" in complaint or "Operation not permitted" in complaint:
-        why, hint = processes.why_no_ptrace(pid)
-        return f"ptrace is not permitted: {why}" + (f"; {hint}" if hint else "")
-    lines = [line.strip() for line in complaint.splitlines() if line.strip()]
-    cause = lines[-1] if lines else "no reason given"
-    return f"py-spy cannot read process {pid}: {cause.removeprefix('Error: ')}"
-
-
 def _threads(
     dumped: list[dict[str, Any]], pid: int, all_threads: bool, with_locals: bool
 ) -> list[dict[str, Any]]:
     found = []
-    worker = _at_work(dumped, pid)
+    main_thread = find_main(dumped, pid)
     for thread in dumped:
-        main = thread is worker if worker else _is_main(thread, pid)
+        main = thread is main_thread
         frames = [[f["name"], f["filename"], f["line"]] for f in thread["frames"]]
         if not frames or not (all_threads or main) or _is_agent(frames):
             continue
         shown: dict[str, Any] = {
-            "name": thread["thread_name"] or ("MainThread" if main else "thread"),
+            "name": name(thread, pid),
             "main": main,
             "frames": frames,
         }
         if with_locals:
-            shown["locals"] = [_locals(frame) for frame in thread["frames"]]
+            shown["locals"] = [locals_of(frame) for frame in thread["frames"]]
         found.append(shown)
     found.sort(key=lambda thread: (not thread["main"], thread["name"]))
     return found
+
+
+def name(thread: dict[str, Any], pid: int) -> str:
+    return thread["thread_name"] or ("MainThread" if _is_main(thread, pid) else "thread")
+
+
+def gil_holder(dumped: Sequence[dict[str, Any]], pid: int) -> str:
+    """The name of the thread that holds the GIL; `` if none does."""
+    return next((name(thread, pid) for thread in dumped if thread.get("owns_gil")), "")
+
+
+def find_main(dumped: Sequence[dict[str, Any]], pid: int) -> dict[str, Any] | None:
+    """The thread that does the program's work: the main one, but where Monarch keeps that to
+    itself and each actor has its own, the oldest that executes the user's code."""
+    main = next((thread for thread in dumped if _is_main(thread, pid)), None)
+    users = [t for t in dumped if any(is_user_code(f["filename"]) for f in t["frames"])]
+    if main in users:
+        return main
+    actors = [t for t in users if str(t["thread_name"]).startswith("monarch-actor-")]
+    return min(actors, key=lambda thread: thread.get("os_thread_id") or 0, default=main)
 
 
 def _is_main(thread: dict[str, Any], pid: int) -> bool:
     return thread["thread_name"] == "MainThread" or thread.get("os_thread_id") == pid
 
 
-def _at_work(dumped: list[dict[str, Any]], pid: int) -> dict[str, Any] | None:
-    """The thread that does the program's work, where Monarch keeps the main one to itself and
-    each actor has its own: the oldest that executes the user's code."""
-    users = [t for t in dumped if any(is_user_code(f["filename"]) for f in t["frames"])]
-    if any(_is_main(thread, pid) for thread in users):
-        return None
-    actors = [t for t in users if str(t["thread_name"]).startswith("monarch-actor-")]
-    return min(actors, key=lambda thread: thread.get("os_thread_id") or 0, default=None)
-
-
 def _is_agent(frames: list[list[Any]]) -> bool:
     return "/rankdbg/agent/" in frames[-1][1]
 
 
-def _locals(frame: dict[str, Any]) -> dict[str, str]:
+def locals_of(frame: dict[str, Any]) -> dict[str, str]:
     if not is_user_code(frame["filename"]):
         return {}
     return {entry["name"]: str(entry["repr"]) for entry in frame["locals"] or ()}
