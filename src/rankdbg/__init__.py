@@ -5,6 +5,7 @@ In a job's own code:
     import rankdbg
     rankdbg.init(mesh={"pp": 2, "dp": 2, "tp": 2})   # start the agent, name the ranks
     rankdbg.set_mesh({"dp": 4, "tp": 2})             # the mesh was reshaped
+    rankdbg.progress(step)                           # how far it has come
 
 Everything else happens from outside, with the command `rankdbg`.
 """
@@ -13,10 +14,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False  # typing's own costs an import in every rank
 if TYPE_CHECKING:
-    from rankdbg.agent import breakpoint, init, post_mortem, scope, set_mesh  # noqa: A004
+    from rankdbg.agent import breakpoint, init, listen, post_mortem, progress, scope, set_mesh  # noqa: A004
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "breakpoint", "init", "post_mortem", "scope", "set_mesh"]
+__all__ = ["__version__", "breakpoint", "init", "listen", "post_mortem", "progress", "scope", "set_mesh"]
 
 
 def __getattr__(name: str) -> object:

@@ -196,7 +196,8 @@ def test_demo() -> None:
     """It finds the rank that hangs, in 80 columns, and leaves nothing running."""
     result = rankdbg("demo")
     assert result.returncode == 0, result.stderr
-    assert "Rank 5 holds the others up: it stands in read_shard data.py:" in result.stdout
+    assert "guilty   rank 5 (dp=2 tp=1" in result.stdout
+    assert "[waits-for-file]" in result.stdout
     assert "ranks 0-4,6-7 wait for it" in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     name = result.stdout.split("--job ")[1].split()[0]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # What the program itself said, with init() and set_mesh(). A forked child inherits all
 # but the rank: that it must be told.
 chosen: dict[str, Any] = {}
+# The step that the program has told last, with progress(). No part of the file: it changes
+# a thousand times a second.
+step: int | None = None
 
 
 def make() -> dict[str, Any]:

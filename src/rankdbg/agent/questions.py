@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg.agent import describe, evaluate, stacks, stops, threads
+from rankdbg.agent import card, describe, evaluate, stacks, stops, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +35,14 @@ def _ping(message: dict[str, Any], listener: Listener) -> Any:
 
 def _card(message: dict[str, Any], listener: Listener) -> Any:
     """Who this process is now, where its main thread is, and how much it has loaded."""
+    said = listener.current_card()
+    editor: Any = sys.modules.get("rankdbg.agent.dap")
+    if editor is not None and editor.paused():
+        said = {**said, "labels": {**said["labels"], "paused": "in an editor"}}
     return {
-        **listener.current_card(),
+        **said,
         "where": stacks.where(),
+        "step": card.step,
         "modules": len(sys.modules),
         "stops": [stop.report() for stop in stops.everyone()],
     }
@@ -111,6 +116,13 @@ def _source(message: dict[str, Any], listener: Listener) -> Any:
     return source_texts.digest(file)
 
 
+def _sources(message: dict[str, Any], listener: Listener) -> Any:
+    """The digests of the files that the user's code comes from."""
+    from rankdbg.agent import source_texts
+
+    return {"digests": source_texts.digests()}
+
+
 def _cancels_a_pause(line: Any) -> bool:
     """`continue` is meant for a rank too that is about to pause, as soon as it leaves C."""
     pauses: Any = sys.modules.get("rankdbg.agent.pauses")
@@ -178,6 +190,7 @@ QUESTIONS = {
     "stops": _stops,
     "command": _command,
     "source": _source,
+    "sources": _sources,
     "environment": _environment,
     "pause": _pause,
     "break": _break,

@@ -80,6 +80,10 @@ def _guilty_of(
         return [(rank, "lagging") for rank in lagging]
     if all(wait.why == "together" for wait in inside):
         return []
+    # Who came with another operation may have got through it, and wait in the next.
+    different = sorted(final & odd)
+    if different and len(different) * 2 < len(final):
+        return [(rank, "mismatch") for rank in different]
     reason: Reason = "mismatch" if all(wait.why == "mismatch" for wait in inside) else "circle"
     return [(rank, reason) for rank in _most_waited_for(final, waits)]
 

@@ -22,6 +22,8 @@ VERBS = {
     "ps": "jobs and ranks: who is there, in what state, where",
     "select": "which ranks a selection picks",
     "stacks": "one merged tree of all ranks' stacks, the odd one out named",
+    "why": "who holds the others up, where, why, and what to do",
+    "watch": "stay beside a job; when it hangs, find out why and tell",
     "collectives": "who is missing from which collective, by torch's flight recorder",
     "ask": "evaluate an expression in ranks, without stopping them",
     "shell": "a prompt for all of this: list, cast, attach, ask, where, ...",
@@ -30,6 +32,9 @@ VERBS = {
     "continue": "let stopped ranks go on",
     "pause": "stop running ranks where they are",
     "break": "stop, or log, at a line of a running job",
+    "dap": "one attach for all ranks: VS Code, Neovim, any DAP client",
+    "vscode": "what an editor needs for that: launch.json, tasks.json",
+    "forward": "ports of a node's loopback, here, through the job's own launcher",
     "doctor": "what the logs say: what failed first, why, and what to do",
     "phases": "in which phase each rank is, as far as its log tells",
     "rules": "the failures and phases that logs are read for; test a rule file",
@@ -190,7 +195,7 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds,
         default=5.0,
         metavar="SECONDS",
         help="how long to wait for an answer (default: 5)",
@@ -228,7 +233,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _seconds(text: str) -> float:
+def seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:

@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         _show(terminal, "ps", *ranks)
         _show(terminal, "stacks", *ranks)
         _show(terminal, "ask", "all", "step", "--frame", "main", *ranks)
-        _conclude(terminal, job)
+        _show(terminal, "why", *ranks)
         if options.keep:
             terminal.print()
             terminal.print(f"The job goes on: rankdbg ps --job {job}")
@@ -113,27 +113,3 @@ def _show(terminal: Terminal, *words: str) -> None:
     terminal.print(terminal.bold(f"$ rankdbg {shlex.join(words)}"))
     sys.stdout.flush()
     cli.dispatch(list(words))
-
-
-def _conclude(terminal: Terminal, job: str) -> None:
-    """Who holds the others up: in a ring everybody waits for the one who is elsewhere."""
-    from rankdbg.frontends.reports.ranks import Paths, label
-    from rankdbg.frontends.reports.stacks import StackReport, place
-    from rankdbg.session import Session
-
-    with Session() as session:
-        ranks = session.job(job)
-        seen, silent = session.stacks(ranks)
-        report = StackReport(seen, silent, ranks)
-    paths = Paths(frame.file for stack in report.stacks for frame in stack.frames)
-    largest = max((group for _, group in report.groups), key=lambda group: len(group.members))
-    terminal.print()
-    for group in report.odd:
-        guilty = label(group.members, ranks)
-        terminal.print(
-            f"{terminal.red(f'Rank {guilty} holds the others up')}: it stands in "
-            f"{place(group, paths)},"
-        )
-    terminal.print(
-        f"while ranks {label(largest.members, ranks)} wait for it in {place(largest, paths)}."
-    )

@@ -243,6 +243,7 @@ def _rank_json(rank: Rank, roster: Roster) -> dict[str, Any]:
         "state": rank.state,
         "detail": rank.detail,
         "where": frame_json(rank.where),
+        "step": rank.step,
         "agent": rank.agent,
         "world": rank.world,
         "local_rank": rank.local_rank,

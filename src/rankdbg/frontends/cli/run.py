@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise BadInput("no command to run", hint="rankdbg run -- torchrun train.py")
-    job = _job_name(command) if options.job is None else _checked("job", options.job)
+    job = job_name(command) if options.job is None else _checked("job", options.job)
     environment = _environment(job, options.mesh, options.role)
     environment.update(_on_error(options.break_on_error, options.save_on_error))
     if options.hold_timeouts:
@@ -168,7 +168,7 @@ def _environment_at_start() -> list[str]:
     return [os.fsdecode(entry.partition(b"=")[0]) for entry in entries]
 
 
-def _job_name(command: Sequence[str]) -> str:
+def job_name(command: Sequence[str]) -> str:
     """From the script that the launcher starts, and four digits. Where srun starts one of us
     for each rank, the job that they have in common."""
     if os.environ.get("SLURM_STEP_ID") and os.environ.get("SLURM_JOB_ID"):

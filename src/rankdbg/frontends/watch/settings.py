@@ -1,0 +1,131 @@
+"""What to watch for: the `debug:` section of a job file, and the options of a command line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rankdbg.errors import BadInput
+
+SECTION = "debug"
+# What a job file collects after if it says no more than `enabled: true`.
+USUAL_WAIT = 600.0
+EXIT_HUNG = 86
+
+
+@dataclass(frozen=True)
+class Settings:
+    enabled: bool = True
+    hang_after: float = 180.0  # seconds without progress; 0: fixed times alone
+    wait_seconds: tuple[float, ...] = ()  # collect so long after the start, hang or not
+    every: float = 0.0  # and every so many seconds
+    look_every: float = 10.0  # seconds between two cheap looks
+    output_dir: str = ""  # default: {log_dir}/backtraces
+    log_dir: str = ""
+    cuda: str = "suspects"  # "suspects", "all" or "none"
+    notify: str = ""  # a command, given the report's file
+    webhook: str = ""  # an address that gets the report as JSON
+    abort: bool = False  # end the job when it hangs
+    exit_status: int = EXIT_HUNG
+    rules: tuple[str, ...] = ()
+
+    @property
+    def directory(self) -> Path:
+        log_dir = self.log_dir or "."
+        if not self.output_dir:
+            return Path(log_dir) / "backtraces"
+        return Path(self.output_dir.replace("{log_dir}", log_dir))
+
+
+_ALLOWED_CUDA = ("suspects", "all", "none")
+
+
+def read_file(path: str) -> Settings:
+    """The section of a job file; other sections are somebody else's."""
+    content = _load(path)
+    section = content.get(SECTION)
+    if section is None:
+        raise BadInput(
+            f"{path} has no section `{SECTION}:`",
+            hint=f"add it: `{SECTION}: {{enabled: true}}`; docs/guides/watch-overnight.md",
+        )
+    if not isinstance(section, Mapping):
+        raise BadInput(f"{path}: `{SECTION}` must be a section, not {section!r}")
+    values = {str(key): _checked(path, str(key), value) for key, value in section.items()}
+    # As srt-slurm has it: a section without `enabled: true` is switched off.
+    settings = replace(Settings(enabled=False), **values)
+    if "wait_seconds" not in values and "hang_after" not in values and "every" not in values:
+        settings = replace(settings, wait_seconds=(USUAL_WAIT,))
+    log_dir = content.get("log_dir")
+    if not settings.log_dir and isinstance(log_dir, str):
+        settings = replace(settings, log_dir=log_dir)
+    return settings
+
+
+def _load(path: str) -> Mapping[str, Any]:
+    import yaml
+
+    try:
+        text = Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise BadInput(f"cannot read {path}: {reason}") from None
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise BadInput(
+            f"{path}{where}: not YAML: {getattr(error, 'problem', None) or error}"
+        ) from None
+    if not isinstance(content, Mapping):
+        raise BadInput(f"{path} is not a job file: it has no sections")
+    return content
+
+
+def _checked(path: str, key: str, value: Any) -> Any:
+    known = {field.name: field.default for field in fields(Settings)}
+    where = f"{path}: {SECTION}.{key}"
+    if key not in known:
+        near = difflib.get_close_matches(key, known, n=1)
+        raise BadInput(
+            f"{where}: no such setting",
+            f"there are: {', '.join(known)}",
+            hint=f"did you mean {near[0]}?" if near else "",
+        )
+    if key in ("wait_seconds", "rules"):
+        items = value if isinstance(value, list) else [value]
+        return tuple(_number(where, v) if key == "wait_seconds" else _text(where, v) for v in items)
+    default = known[key]
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise BadInput(f"{where} must be true or false, not {value!r}")
+        return value
+    if isinstance(default, str):
+        if key == "cuda":
+            return check_cuda(where, value)
+        return _text(where, value)
+    number = _number(where, value)
+    return int(number) if isinstance(default, int) else number
+
+
+def check_cuda(where: str, value: Any) -> str:
+    if value not in _ALLOWED_CUDA:
+        raise BadInput(f"{where} must be one of {', '.join(_ALLOWED_CUDA)}, not {value!r}")
+    return str(value)
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"{where} must be a text, not {value!r}")
+    return os.path.expandvars(value)
+
+
+def _number(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 10**8:
+        raise BadInput(f"{where} must be a number of seconds, not {value!r}")
+    return float(value)

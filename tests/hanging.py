@@ -1,0 +1,118 @@
+"""Jobs of programs/hangs: started with the agent or without, and asked once they hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobs import PROGRAMS, Job
+from waiting import wait_for
+
+HANGS = PROGRAMS / "hangs"
+PATIENCE = 120.0  # torch takes long to load on a machine that is busy
+SETTLED = 2.0  # what has stood for less is hardly a hang
+AHEAD = 2
+
+
+@dataclass(frozen=True)
+class Start:
+    """A program of programs/hangs, how many ranks it has, and what starts them."""
+
+    program: str
+    ranks: str = "3"  # or STARTED/WORLD
+    agent: bool = True
+    torchrun: bool = False
+    at_once: bool = False  # to be asked as soon as its processes are there
+
+    def __str__(self) -> str:
+        return f"{self.program}-{'agent' if self.agent else 'outside'}"
+
+    @property
+    def started(self) -> int:
+        return int(self.ranks.partition("/")[0])
+
+    def command(self) -> list[str]:
+        program = str(HANGS / f"{self.program}.py")
+        if not self.torchrun:
+            return [sys.executable, str(PROGRAMS / "launch.py"), self.ranks, program]
+        torchrun = str(Path(sys.executable).parent / "torchrun")
+        return [torchrun, "--standalone", "--nproc-per-node", self.ranks, program]
+
+
+class HangingJob:
+    """One of them, running. Each rank prints a line when all is still well."""
+
+    def __init__(self, start: Start, scratch: Path) -> None:
+        self.start = start
+        scratch.mkdir()
+        self.job = Job(f"{start}-{os.urandom(3).hex()}", scratch)
+        self._log = scratch / "log"
+        self._errors = scratch / "errors"
+        with self._log.open("w") as log, self._errors.open("w") as errors:
+            self._process = self.job.start(
+                *start.command(),
+                agent=start.agent,
+                env=_variables(),
+                stdin=subprocess.PIPE,  # at which nobody types
+                stdout=log,
+                stderr=errors,
+            )
+
+    def wait(self) -> None:
+        """Until all ranks hang, and have done so for a while."""
+        if self.start.at_once:
+            self.job.wait_for(lambda ranks: len(ranks) == self.start.started)
+            return
+        wait_for(self._has_settled, self._what_is_wrong, PATIENCE)
+
+    def _has_settled(self) -> bool:
+        assert self._process.poll() is None, self._what_is_wrong()
+        if self._log.read_text().count("\n") < self.start.started:
+            return False
+        return time.time() - self._log.stat().st_mtime > SETTLED
+
+    def _what_is_wrong(self) -> str:
+        return f"{self._log.read_text()}\n{self._errors.read_text()}"
+
+    def why(self) -> Any:
+        result = self.job.cli("why", "--json")
+        assert result.returncode in (0, 1), result.stderr
+        return json.loads(result.stdout)
+
+    def end(self) -> None:
+        self.job.end()
+
+
+def _variables() -> dict[str, str]:
+    """Where the ranks of one job meet; and no more threads than the machine can take."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+
+
+class HangingJobs:
+    """Starts those of the next tests while the present one looks at its own."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._running: dict[Start, HangingJob] = {}
+
+    def take(self, start: Start, coming: list[Start]) -> HangingJob:
+        for each in (start, *coming[:AHEAD]):
+            if each not in self._running:
+                self._running[each] = HangingJob(each, self._scratch / str(each))
+        return self._running[start]
+
+    def end(self, start: Start) -> None:
+        self._running.pop(start).end()
+
+    def end_all(self) -> None:
+        for start in list(self._running):
+            self.end(start)

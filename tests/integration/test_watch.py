@@ -1,0 +1,187 @@
+"""`rankdbg watch` beside real jobs: it finds a hang by itself, keeps the evidence, tells."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import PROGRAMS, Job
+from waiting import wait_for
+
+pytestmark = pytest.mark.timeout(120)
+
+WATCHED = str(PROGRAMS / "watched.py")
+QUICK = ("--hang-after", "1", "--look-every", "0.3", "--cuda", "none")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Job]:
+    job = Job(f"watched-{os.urandom(3).hex()}", tmp_path)
+    yield job
+    job.end()
+
+
+def watch(job: Job, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Beside two processes that hang, until they are ended."""
+    command = [sys.executable, str(PROGRAMS / "launch.py"), "2", WATCHED, "hang"]
+    return job.cli("watch", *QUICK, *options, "--", *command, cwd=tmp_path, timeout=100)
+
+
+def test_hang_is_found(job: Job, tmp_path: Path) -> None:
+    """Nobody said when: it stood still, is looked at, and the job is ended as asked for."""
+    result = watch(job, tmp_path, "--abort")
+    assert result.returncode == 86, result.stderr
+    assert "no progress for" in result.stderr
+    report = json.loads((tmp_path / "backtraces/report.json").read_text())
+    assert report["stuck"] is True
+    assert report["guilty"] == "0-1"
+    assert report["cause"] == "waits-for-lock"
+    assert (
+        "wait_for_a_lock_that_nobody_releases" in (tmp_path / "backtraces/report.txt").read_text()
+    )
+
+
+def test_stacks_of_each_process_are_kept(job: Job, tmp_path: Path) -> None:
+    """As pyspy_HOST_PID.txt, with the rank inside; and a snapshot that can be asked again."""
+    watch(job, tmp_path, "--abort", "--log-dir", "logs of tonight")
+    place = tmp_path / "logs of tonight/backtraces"
+    texts = [path.read_text() for path in sorted(place.glob("pyspy_*_*.txt"))]
+    assert len(texts) == 2
+    assert {text.split()[2] for text in texts} == {"0", "1"}
+    assert all("wait_for_a_lock_that_nobody_releases" in text for text in texts)
+    again = job.cli("why", "--json", "-t", f"snapshot:{place}/snapshot")
+    assert json.loads(again.stdout)["guilty"] == "0-1", again.stderr
+
+
+def test_exit_status_is_the_commands(job: Job, tmp_path: Path) -> None:
+    """A job that does not hang ends as it always did."""
+    command = [sys.executable, WATCHED, "fail"]
+    result = job.cli("watch", *QUICK, "--", *command, cwd=tmp_path)
+    assert result.returncode == 7
+    assert not (tmp_path / "backtraces").exists()
+
+
+def test_hang_is_told(job: Job, tmp_path: Path) -> None:
+    """A command gets the report on its stdin and the guilty in its environment; a webhook the
+    same as JSON."""
+    got: list[Any] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Hook) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        hook = f"http://127.0.0.1:{server.server_port}/"
+        notify = 'echo "$RANKDBG_GUILTY $RANKDBG_CAUSE" > told; cat > told.json'
+        watch(job, tmp_path, "--abort", "--notify", notify, "--webhook", hook)
+        server.shutdown()
+    assert (tmp_path / "told").read_text() == "0-1 waits-for-lock\n"
+    assert json.loads((tmp_path / "told.json").read_text())["guilty"] == "0-1"
+    assert [document["cause"] for document in got] == ["waits-for-lock"]
+
+
+def test_a_webhook_that_fails_is_said(job: Job, tmp_path: Path) -> None:
+    """And the evidence is there nevertheless."""
+    result = watch(
+        job, tmp_path, "--abort", "--webhook", "http://127.0.0.1:9/", "--notify", "exit 3"
+    )
+    assert "the webhook did not take the report" in result.stderr
+    assert "ended with status 3" in result.stderr
+    assert (tmp_path / "backtraces/report.json").exists()
+
+
+def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
+    """wait_seconds collects when it is time, hang or not; other sections are left alone."""
+    (tmp_path / "job.yaml").write_text(
+        "name: bench\nmodel: {path: x}\nlog_dir: here\n"
+        "debug:\n  enabled: true\n  wait_seconds: [1, 2]\n  look_every: 0.5\n  cuda: none\n"
+    )
+    words = ["watch", "--config", "job.yaml", "--job", job.name, "--", sys.executable, WATCHED]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankdbg", *words, "go-on"],
+        env=job.environment,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    try:
+        found = tmp_path / "here/backtraces"
+        wait_for(lambda: len(list(found.glob("**/report.json"))) == 2, "two collections", 60)
+        assert json.loads((found / "report.json").read_text())["stuck"] is False
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
+    """Steps that are told count as progress; at its end watch ends too."""
+    job.start(sys.executable, PROGRAMS / "launch.py", "2", WATCHED, "go-on")
+    job.wait_for(lambda ranks: len([r for r in ranks if r.step is not None]) == 2)
+    watching = subprocess.Popen(
+        [sys.executable, "-m", "rankdbg", "watch", "--job", job.name, *QUICK],
+        env=job.environment,
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stderr is not None
+    assert "watching job" in watching.stderr.readline()
+    steps = {r.process: r.step for r in job.ranks()}
+    job.wait_for(lambda ranks: all((r.step or 0) > (steps[r.process] or 0) + 150 for r in ranks))
+    job.end()
+    assert watching.wait(30) == 0
+    assert "has ended" in watching.stderr.read()
+    assert not (tmp_path / "backtraces").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("debug: {enabled: true, wait_secs: 5}", "debug.wait_secs: no such setting"),
+        ("debug: {enabled: true, wait_seconds: soon}", "must be a number of seconds, not 'soon'"),
+        ("debug: {enabled: maybe}", "must be true or false"),
+        ("debug: [1, 2]", "must be a section"),
+        ("name: x", "has no section `debug:`"),
+        ("debug: {enabled: true", "not YAML"),
+        ("- 1", "has no sections"),
+        ("debug: {enabled: true, cuda: some}", "must be one of suspects, all, none"),
+    ],
+)
+def test_bad_job_files(job: Job, tmp_path: Path, text: str, complaint: str) -> None:
+    """One sentence with the place, before anything is started."""
+    (tmp_path / "job.yaml").write_text(text)
+    result = job.cli("watch", "--config", "job.yaml", "--", "touch", "started", cwd=tmp_path)
+    assert result.returncode == 2
+    assert complaint in result.stderr, result.stderr
+    assert not (tmp_path / "started").exists()
+
+
+def test_switched_off(job: Job, tmp_path: Path) -> None:
+    """A section without `enabled: true` runs the command and watches nothing."""
+    (tmp_path / "job.yaml").write_text("debug:\n  wait_seconds: 0\n")
+    result = job.cli("watch", "--config", "job.yaml", "--", "sh", "-c", "exit 4", cwd=tmp_path)
+    assert result.returncode == 4
+    assert not (tmp_path / "backtraces").exists()
+
+
+def test_abort_needs_a_command(job: Job, tmp_path: Path) -> None:
+    """What rankdbg watch has not started it does not end."""
+    result = job.cli("watch", "--abort")
+    assert result.returncode == 2
+    assert "rankdbg watch -- COMMAND" in result.stderr

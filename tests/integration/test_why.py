@@ -1,0 +1,148 @@
+"""`rankdbg why` on real jobs: who holds the others up and why; and nobody where nobody does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from hanging import HangingJob, HangingJobs, Start
+
+pytest.importorskip("torch", reason="needs torch")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A program of programs/hangs, and what is to be said about it."""
+
+    start: Start
+    guilty: str
+    causes: frozenset[str]  # any of these; none where it does not matter, since nothing is wrong
+    stuck: bool = True
+
+
+def hangs(program: str, guilty: str, *causes: str, **how: Any) -> Expected:
+    """By default the program's name is the cause, and it has no more ranks than it needs: each
+    of them has to load torch."""
+    causes = causes or (program.replace("_", "-"),)
+    how = {"ranks": str(max(2, int(guilty) + 1)), **how}
+    return Expected(Start(program, **how), guilty, frozenset(causes))
+
+
+def runs(program: str, *causes: str, **how: Any) -> Expected:
+    return Expected(Start(program, **how), "", frozenset(causes), stuck=False)
+
+
+TABLE = [
+    # What a rank does instead of coming to a collective.
+    hangs("data_loading", "2"),
+    hangs("data_loading_in_worker", "1", "data-loading"),
+    hangs("data_loader_worker", "2"),
+    hangs("endless_loop", "2"),
+    hangs("store_key_never_set", "1"),
+    hangs("gil_held", "2"),
+    hangs("lock_cycle", "1"),
+    hangs("lock_cycle_alone", "0", "lock-cycle", ranks="1"),
+    hangs("fork_with_lock", "2"),
+    hangs("import_lock", "1"),
+    hangs("event_loop_blocked", "1"),
+    hangs("waits_for_child", "0"),
+    hangs("child_died", "2"),
+    # vfork, which stands in for a file system here, has a place of its own in the kernel.
+    hangs("file_system", "1", "file-system", "uninterruptible"),
+    hangs("stopped_by_signal", "0", ranks="3"),
+    hangs("traced", "1"),
+    hangs("forgotten_debugger", "1"),
+    hangs("at_breakpoint", "2"),
+    hangs("exit_blocked", "2"),
+    hangs("garbage_collection", "2"),
+    hangs("waits_for_network", "1", ranks="3"),
+    hangs("waits_for_http", "3", "waits-for-network"),
+    hangs("waits_for_queue", "0"),
+    hangs("waits_for_input", "0"),
+    hangs("file_lock", "1"),
+    hangs("build_lock", "2"),
+    hangs("sleeping", "2"),
+    hangs("thread_join", "1"),
+    # Collectives that do not fit together.
+    hangs("mismatch_kind", "1", "collective-mismatch", ranks="4"),
+    hangs("mismatch_size", "3", "collective-mismatch", ranks="4"),
+    hangs("mismatch_order", "2", "collective-mismatch", ranks="4", torchrun=True),
+    hangs("missing_from_collective", "3", ranks="4"),
+    hangs("missing_from_sub_group", "3", "missing-from-collective", ranks="5"),
+    hangs("checkpoint_on_one_rank", "0", ranks="4"),
+    # Ranks that are not there, or do not find the others.
+    hangs("rank_never_started", "3", ranks="3/4"),
+    hangs("rank_died", "1", ranks="3"),
+    hangs("master_unreachable", "2"),
+    # Nothing is wrong.
+    runs("healthy_training", ranks="2", torchrun=True),
+    runs("slow_but_alive", ranks="2"),
+    runs("long_computation"),
+    runs("just_starting", at_once=True),
+    runs("computing_alone", ranks="1"),
+    runs("idle_http_server", "idle", ranks="1"),
+    runs("idle_asyncio_server", "idle", ranks="1"),
+]
+
+# What differs where there is no agent. Which lines the ranks stand at can be seen; not the sizes
+# of tensors, nor which group a collective is in, nor what a rank has called before.
+LEFT_OUT_OR_MISMATCH = frozenset({"collective-mismatch", "missing-from-collective"})
+FROM_OUTSIDE: dict[str, dict[str, Any]] = {
+    # breakpoint() is a pdb that reads from stdin.
+    "at_breakpoint": {"causes": frozenset({"forgotten-debugger"})},
+    "mismatch_size": {"causes": LEFT_OUT_OR_MISMATCH},
+    "missing_from_collective": {"causes": LEFT_OUT_OR_MISMATCH},
+    # Three are at one line and two at another, of which one belongs there.
+    "missing_from_sub_group": {"guilty": "", "causes": frozenset()},
+}
+
+
+def from_outside(expected: Expected) -> Expected:
+    start = replace(expected.start, agent=False)
+    return replace(expected, start=start, **FROM_OUTSIDE.get(start.program, {}))
+
+
+CASES = [each for row in TABLE for each in (row, from_outside(row))]
+
+
+@pytest.fixture(scope="module")
+def hanging_jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HangingJobs]:
+    jobs = HangingJobs(tmp_path_factory.mktemp("hangs"))
+    yield jobs
+    jobs.end_all()
+
+
+@pytest.fixture
+def hanging(
+    request: pytest.FixtureRequest, hanging_jobs: HangingJobs, expected: Expected
+) -> Iterator[HangingJob]:
+    job = hanging_jobs.take(expected.start, _starts_after(request.node))
+    try:
+        job.wait()
+        yield job
+    finally:
+        hanging_jobs.end(expected.start)
+
+
+def _starts_after(test: pytest.Item) -> list[Start]:
+    """What the tests that follow will ask for."""
+    items = test.session.items
+    following = items[items.index(test) + 1 :]
+    cases = [item.callspec.params.get("expected") for item in following if item.path == test.path]
+    return [case.start for case in cases if case]
+
+
+@pytest.mark.parametrize("expected", CASES, ids=lambda case: str(case.start))
+def test_verdict(hanging: HangingJob, expected: Expected) -> None:
+    """Whether the job is stuck, by whom, and for which cause."""
+    verdict = hanging.why()
+    said = json.dumps(verdict, indent=1)
+    assert verdict["stuck"] is expected.stuck, said
+    assert verdict["guilty"] == expected.guilty, said
+    assert verdict["cause"] in expected.causes or not expected.causes, said
