@@ -10,6 +10,13 @@ their answer carries the same one, so that many can be under way:
     <- {"id": 1, "answer": {...}}                      or
     <- {"id": 1, "error": {"what": "...", "hint": "..."}}
 
+A node that is far away may be told more, by a `scope` in the session's hello: which
+processes are meant, that long answers be `packed`, that it end after so long a
+silence, and how long a line its carrier takes: a line that ends with a backslash goes
+on in the next. Where all nodes hear all that is said, it says `to` which it is, and
+what is for many of them is one line, {"all": [{"to": "node-7", ...}, ...]}. What comes
+before the hello, where rankdbg may have to be sent, is in clusters/landing.py.
+
 The agent imports this module inside other people's programs. So it uses the C
 half of the json package directly: importing `json` itself would put half a dozen
 modules into a program that may have its own by those names, and cost 5 ms.
@@ -24,7 +31,7 @@ from rankdbg.errors import VersionError, WireError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     Message = dict[str, Any]
@@ -35,6 +42,8 @@ PROTOCOL = (1, 0)
 # enough that a peer that never ends its line cannot fill the memory.
 LIMIT = 64 * 2**20
 WORTH_PACKING = 16 * 2**10
+# Of messages that are one line, no more bytes than this.
+BUNDLE = 2**20
 
 _CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
@@ -59,14 +68,40 @@ def encode(message: Message) -> bytes:
 
 def encode_packed(message: Message) -> bytes:
     """The same, and if it is long, compressed: {"packed": "<base64 of zlib>"}."""
-    data = encode(message)
-    if len(data) < WORTH_PACKING:
-        return data
+    return _packed(encode(message))
+
+
+def _packed(line: bytes) -> bytes:
+    if len(line) < WORTH_PACKING:
+        return line
     from binascii import b2a_base64
     from zlib import compress
 
-    packed = b2a_base64(compress(data, 3), newline=False).decode("ascii")
+    packed = b2a_base64(compress(line, 3), newline=False).decode("ascii")
     return encode({"packed": packed})
+
+
+def bundled(messages: Iterable[Message]) -> Iterator[bytes]:
+    """As few lines, since all nodes hear what is said to each: {"all": [...]}, packed."""
+    parts: list[bytes] = []
+    size = 0
+    for message in messages:
+        part = encode(message)[:-1]
+        if parts and size + len(part) > BUNDLE:
+            yield _packed(b'{"all":[%s]}\n' % b",".join(parts))
+            parts, size = [], 0
+        parts.append(part)
+        size += len(part)
+    if parts:
+        yield _packed(b'{"all":[%s]}\n' % b",".join(parts))
+
+
+def unbundled(message: Message) -> list[Message]:
+    message = unpacked(message)
+    messages = message.get("all", [message])
+    if not (type(messages) is list and all(type(each) is dict for each in messages)):
+        raise WireError("a bundle of what are no messages")
+    return messages
 
 
 def unpacked(message: Message) -> Message:

@@ -19,7 +19,7 @@ from rankdbg.clusters import Options
 from rankdbg.errors import NodeFailed
 from rankdbg.session import Roster, Session
 from rankdbg.types import Answer, Rank
-from ray_cluster import HEAD, OTHER, RayCluster
+from ray_cluster import HEAD, OTHER, RayCluster, wait_for
 
 pytestmark = [
     pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
@@ -66,10 +66,7 @@ class Look:
             ranks = self.ranks()
             return ranks if wanted(ranks) else None
 
-        try:
-            ranks = self.cluster.wait_for(found)
-        except AssertionError:
-            raise AssertionError(f"never as wanted; last: {self.ranks()}") from None
+        ranks = wait_for(found, lambda: f"ranks as wanted; last: {self.ranks()}")
         assert len({(rank.role, rank.number) for rank in ranks}) == len(ranks)
         return {(rank.role, rank.number): rank for rank in ranks}
 
@@ -231,7 +228,7 @@ def test_without_rankdbg(cluster: RayCluster, session: Session, tmp_path: Path) 
             paused = [rank for ranks in jobs for rank in ranks if "debugger" in rank.detail]
             return jobs[0] if paused and len(jobs[0]) == 4 else None
 
-        ranks = {(rank.role, rank.number): rank for rank in cluster.wait_for(found)}
+        ranks = {(rank.role, rank.number): rank for rank in wait_for(found)}
         assert set(ranks) == {("driver", 0), ("Trainer", 0), ("Trainer", 1), ("Trainer", 2)}
         assert ranks["Trainer", 0].state == "no agent"
         assert is_at(ranks["Trainer", 0], "wait")
@@ -265,7 +262,7 @@ def test_killed_client_leaves_nothing(cluster: RayCluster, waiting: Look) -> Non
     before = {*actors_of_rankdbg(cluster), *node_processes(cluster)}
     words = [sys.executable, "-c", CLIENT, cluster.target, cluster.python]
     with started(words) as client:
-        new = cluster.wait_for(
+        new = wait_for(
             lambda: (
                 (found := {*actors_of_rankdbg(cluster), *node_processes(cluster)} - before)
                 and len(found) >= 4
@@ -275,7 +272,7 @@ def test_killed_client_leaves_nothing(cluster: RayCluster, waiting: Look) -> Non
         client.kill()
         client.wait()
         gone = lambda: not any(Path(f"/proc/{pid}").exists() for pid in new)  # noqa: E731
-        cluster.wait_for(gone, seconds=15)
+        wait_for(gone, seconds=15)
 
 
 CLIENT = """
@@ -310,7 +307,7 @@ def test_broken_channel_is_opened_again(cluster: RayCluster, waiting: Look) -> N
                 return None
             return None if roster.silent_nodes else roster
 
-        ranks = cluster.wait_for(roster).jobs()[waiting.job]
+        ranks = wait_for(roster).jobs()[waiting.job]
         assert {rank.host for rank in ranks} == {HEAD, OTHER}
 
 
@@ -360,7 +357,7 @@ def test_killed_node(cluster: RayCluster, waiting: Look) -> None:
     """The others answer at once; it is named with Ray's reason, also by who comes later."""
     trainers = by_role(waiting.until(lambda ranks: len(ranks) == 5), "Trainer")
     cluster.kill_node(OTHER)
-    here, there = cluster.wait_for(
+    here, there = wait_for(
         lambda: (
             (answers := waiting.session.evaluate(trainers, "loss", frame="step"))
             and not isinstance(answers[1], Answer)

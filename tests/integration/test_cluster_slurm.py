@@ -22,7 +22,8 @@ from rankdbg.clusters import Options
 from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
-from slurm_cluster import SlurmCluster, running_cluster, wait_until
+from slurm_cluster import SlurmCluster, running_cluster
+from waiting import wait_for
 
 TORCH = PROGRAMS / "slurm_torch.py"
 BEHAVE = PROGRAMS / "behave.py"
@@ -122,7 +123,7 @@ def test_break_list_cast_continue(slurm: SlurmCluster, training: str) -> None:
     result = slurm.cli("break", *target, f"slurm_torch.py:{line}", "--ranks", "3")
     assert result.returncode == 0, result.stderr
     stops: list[Any] = []
-    wait_until(lambda: stops.extend(slurm.json("list", *target)["stops"]) or stops, "it stops")
+    wait_for(lambda: stops.extend(slurm.json("list", *target)["stops"]) or stops, "it stops")
     assert [stop["rank"] for stop in stops] == [3]
     assert slurm.cli("cast", *target, "3", "p loss.item()").stdout.split() == ["3", "28.0"]
     assert slurm.cli("break", *target, "--clear").returncode == 0
@@ -199,8 +200,8 @@ def test_jobs_that_cannot_be_looked_into(slurm: SlurmCluster, training: str) -> 
     """One sentence for each reason, with what to do, and no traceback."""
     ended = slurm.submit("true", options=("-N1",))
     theirs = slurm.submit("sleep", "600", options=("-N1", "--uid=nobody", "--chdir=/"))
-    wait_until(lambda: slurm.state(ended) == "COMPLETED", "the job has ended")
-    wait_until(lambda: slurm.state(theirs) == "RUNNING", "their job runs")
+    wait_for(lambda: slurm.state(ended) == "COMPLETED", "the job has ended")
+    wait_for(lambda: slurm.state(theirs) == "RUNNING", "their job runs")
     pending = slurm.submit("true", options=("-N4", "--exclusive"))
     expected = {
         "999": ("Slurm does not show a job 999", "Invalid job id", "squeue --me"),
@@ -252,8 +253,8 @@ def test_one_step_for_all_nodes(slurm: SlurmCluster, training: str) -> None:
 
 
 def nothing_is_left(slurm: SlurmCluster) -> None:
-    wait_until(lambda: not slurm.node_processes(), "the node processes have ended", 10)
-    wait_until(lambda: not slurm.landed(), "their directories are gone", 10)
+    wait_for(lambda: not slurm.node_processes(), "the node processes have ended", 10)
+    wait_for(lambda: not slurm.landed(), "their directories are gone", 10)
 
 
 def test_killed_client_leaves_nothing(slurm: SlurmCluster, training: str) -> None:
@@ -292,7 +293,7 @@ def test_killed_srun_is_started_again(slurm: SlurmCluster, serving: str) -> None
         (ours,) = [pid for pid in sruns if slurm.parents([pid]) == {os.getpid()}]
         os.kill(ours, signal.SIGKILL)
         gone = "those that hear nothing any more have ended"
-        wait_until(lambda: not before & set(slurm.node_processes()), gone, 40)
+        wait_for(lambda: not before & set(slurm.node_processes()), gone, 40)
 
         def answers() -> bool:
             try:
@@ -300,7 +301,7 @@ def test_killed_srun_is_started_again(slurm: SlurmCluster, serving: str) -> None
             except RankdbgError:
                 return False
 
-        wait_until(answers, "both answer again")
+        wait_for(answers, "both answer again")
         assert len(slurm.node_processes()) == 2
         assert len(slurm.processes("srun\0--jobid", "--nodes=2\0")) == len(sruns)
     nothing_is_left(slurm)
@@ -320,7 +321,7 @@ def test_job_that_ends_while_looked_at(slurm: SlurmCluster, training: str) -> No
             reasons[:] = [a.reason for a in answers if isinstance(a, Silence)]
             return sum(f"job {job} has ended: it is C" in reason for reason in reasons) == 2
 
-        wait_until(all_know, "the ranks are silent because the job has ended")
+        wait_for(all_know, "the ranks are silent because the job has ended")
 
 
 # --- nodes that fail ----------------------------------------------------------------------
@@ -332,7 +333,7 @@ def lost(slurm: SlurmCluster, training: str) -> Iterator[str]:
     yield "node-2"
     slurm.kill_node("node-2")
     slurm.start_node("node-2")
-    wait_until(lambda: "*" not in slurm.call("sinfo", "-h", "-N", "-o", "%t"), "it is back")
+    wait_for(lambda: "*" not in slurm.call("sinfo", "-h", "-N", "-o", "%t"), "it is back")
 
 
 @pytest.mark.slow
@@ -374,28 +375,67 @@ def test_node_that_slurm_knows_to_be_lost(slurm: SlurmCluster, training: str, lo
 
 
 @pytest.mark.slow
-def test_node_lost_in_the_middle(slurm: SlurmCluster, training: str) -> None:
-    """When the step's daemon on a node is killed, the ranks there are silent, and a session that
-    reopens reaches them again. (srun may end the step on the other nodes too, or not.)"""
+@pytest.mark.parametrize("unread", [False, True])
+def test_node_lost_in_the_middle(slurm: SlurmCluster, training: str, unread: bool) -> None:
+    """When the step's daemon on a node is killed, only the ranks there are silent, with a reason,
+    also if it had not read all that it was sent (its connection is then reset, not closed); and
+    a session that reopens reaches them again."""
     with open_session(slurm, training) as session:
         session.reopens = True
+        session.timeout = 3.0
         ranks = session.job()
-        (shell,) = slurm.parents(slurm.node_processes("SLURMD_NODENAME=node-1\0"))
-        (daemon,) = slurm.parents([shell])
+        others = set(slurm.node_processes())
+        node, shell, daemon = step_on(slurm, "node-1")
+        if unread:
+            os.kill(daemon, signal.SIGSTOP)
+            session._channel("node-1").begin({"ask": "stops", "processes": []})
+            assert_only_silent("node-1", session.evaluate(ranks, "dist.get_rank()"))
         os.kill(daemon, signal.SIGKILL)
         os.kill(shell, signal.SIGKILL)
-        silent: list[Silence] = []
-
-        def node_is_silent() -> bool:
-            answers = session.evaluate(ranks, "dist.get_rank()")
-            silent[:] = [answer for answer in answers if isinstance(answer, Silence)]
-            return bool(silent)
-
-        wait_until(node_is_silent, "its ranks are silent")
-        assert "node-1" in {each.rank.host for each in silent}
+        if not unread:
+            assert_only_silent("node-1", session.evaluate(ranks, "dist.get_rank()"))
 
         def all_answer() -> bool:
             answers = session.evaluate(ranks, "dist.get_rank()")
-            return all(isinstance(answer, Answer) for answer in answers)
+            silent = [answer for answer in answers if isinstance(answer, Silence)]
+            assert {answer.rank.host for answer in silent} <= {"node-1"}, silent
+            return not silent
 
-        wait_until(all_answer, "it is reached again")
+        wait_for(all_answer, "it is reached again")
+        assert others - {node} <= set(slurm.node_processes())
+
+
+def step_on(slurm: SlurmCluster, name: str) -> tuple[int, int, int]:
+    """Our node process there, the shell around it, and the daemon of the step."""
+    (node,) = slurm.node_processes(f"SLURMD_NODENAME={name}\0")
+    (shell,) = slurm.parents([node])
+    (daemon,) = slurm.parents([shell])
+    return node, shell, daemon
+
+
+@pytest.mark.slow
+def test_much_is_asked_after_a_node_was_lost(slurm: SlurmCluster, training: str) -> None:
+    """srun stops to pass anything on after 2 MB; the session goes on with another before."""
+    with open_session(slurm, training) as session:
+        session.reopens = True
+        ranks = session.job()
+        first = set(slurm.processes("srun\0--jobid"))
+        for pid in step_on(slurm, "node-1")[1:]:
+            os.kill(pid, signal.SIGKILL)
+        session.timeout = 2.0
+        assert_only_silent("node-1", session.evaluate(ranks, "dist.get_rank()"))
+        session.timeout = 10.0
+        others = [rank for rank in ranks if rank.host != "node-1"]
+        texts = random.Random(7)
+        for _ in range(20):
+            text = texts.randbytes(35_000).hex()
+            answers = session.evaluate(others, f"len({text!r})")
+            assert all(isinstance(answer, Answer) for answer in answers), answers
+        assert not first & set(slurm.processes("srun\0--jobid"))
+    nothing_is_left(slurm)
+
+
+def assert_only_silent(node: str, answers: list[Answer | Silence]) -> None:
+    silent = [answer for answer in answers if isinstance(answer, Silence)]
+    assert {each.rank.host for each in silent} == {node}
+    assert {each.reason for each in silent} == {f"{node} did not answer in time"}

@@ -16,11 +16,15 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
+from rankdbg.session import Session
+from rankdbg.types import Answer, Silence
 from ssh_hosts import SSHD, Hosts
+from waiting import wait_for
 
 pytestmark = [
     pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd"),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces"),
+    pytest.mark.timeout(180),  # a call takes a second, on a busy machine five
 ]
 BEHAVE = PROGRAMS / "behave.py"
 BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")
@@ -53,7 +57,7 @@ def all_there(hosts: Hosts) -> Hosts:
         ranks = answer(hosts, "ps")["ranks"]
         return {r["where"] and r["where"]["function"] for r in ranks} == set(BEHAVIOURS)
 
-    hosts.wait_for(arrived)
+    wait_for(arrived)
     return hosts
 
 
@@ -81,7 +85,7 @@ def test_rankdbg_is_sent_where_it_is_not_installed(all_there: Hosts, python: str
     groups = answer(all_there, "ask", "all", "rank", *words)["groups"]
     assert sorted(group["ranks"] for group in groups) == ["0", "1", "2", "3"]
     for name in all_there.names:
-        all_there.wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
+        wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
         assert list(all_there.temporary(name).iterdir()) == []
 
 
@@ -134,12 +138,12 @@ def test_a_client_that_is_killed(all_there: Hosts) -> None:
     words += ["-t", all_there.target, "--timeout", "60", "--python", str(without)]
     client = subprocess.Popen(words, env=all_there.environment())
     for name in all_there.names:
-        all_there.wait_for(lambda name=name: all_there.processes(name, "rankdbg.node"))
+        wait_for(lambda name=name: all_there.processes(name, "rankdbg.node"))
     os.kill(client.pid, signal.SIGKILL)
     client.wait()
     for name in all_there.names:
-        all_there.wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
-        all_there.wait_for(lambda name=name: not list(all_there.temporary(name).iterdir()))
+        wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
+        wait_for(lambda name=name: not list(all_there.temporary(name).iterdir()))
 
 
 def test_what_a_login_script_says(all_there: Hosts, tmp_path: Path) -> None:
@@ -194,7 +198,7 @@ def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
     try:
         for name in hosts.names:
             hosts.start_rank(name, "shelled", hosts.names.index(name), 2, BEHAVE, "waits", "waits")
-        hosts.wait_for(lambda: len(answer(hosts, "ps")["ranks"]) == 2)
+        wait_for(lambda: len(answer(hosts, "ps")["ranks"]) == 2)
         words = [sys.executable, "-m", "rankdbg", "shell", "-t", hosts.target, "--timeout", "2"]
         shell = subprocess.Popen(
             words, env=hosts.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -217,12 +221,39 @@ def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
         assert "0" in lost and "0-1  2" not in lost
         hosts.start("two")
         hosts.start_rank("two", "shelled", 1, 2, BEHAVE, "waits", "waits")
-        deadline = time.monotonic() + 30
-        while "0-1  2" not in ask("ask all 1 + 1"):
-            assert time.monotonic() < deadline
+        wait_for(lambda: "0-1  2" in ask("ask all 1 + 1"), "both answer again")
         shell.communicate("quit\n", timeout=20)
     finally:
         hosts.end()
+
+
+def test_a_host_that_is_slow_to_be_reached_again(
+    all_there: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are not held up by it: they answer within the deadline, while it goes on being
+    reached. What it could not be asked in time is never asked."""
+    monkeypatch.setenv("PATH", all_there.environment()["PATH"])
+    variables = "__import__('os').environ"
+    with Session(all_there.target, timeout=2) as session:
+        session.reopens = True
+        ranks = sorted(session.job("two-hosts"), key=lambda rank: rank.number or 0)
+        lost: Any = session._channels["host-2"]
+        with all_there.frozen("host-2"):
+            os.kill(lost._process.pid, signal.SIGKILL)
+            assert silent(session.evaluate(ranks, "1")).keys() == {"host-2"}
+            begun = time.monotonic()
+            late = session.evaluate(ranks, f"{variables}.setdefault('LATE', 'yes')")
+            assert time.monotonic() - begun < 6
+            assert silent(late) == {"host-2": "host-2 is being reached again"}
+        wait_for(lambda: not silent(session.evaluate(ranks, "1")), "it is reached again")
+        asked = session.evaluate(ranks, f"{variables}.get('LATE')")
+        texts = [each.value["text"] for each in asked if isinstance(each, Answer)]
+        assert texts == ["'yes'", "'yes'", "None", "None"]
+
+
+def silent(answers: list[Answer | Silence]) -> dict[str, str]:
+    """Host -> why."""
+    return {each.rank.host: each.reason for each in answers if isinstance(each, Silence)}
 
 
 def test_check(all_there: Hosts) -> None:
@@ -233,7 +264,7 @@ def test_check(all_there: Hosts) -> None:
     assert result.stdout.count("works (looked at a rank)") == 1
     assert "cannot be reached: nowhere.invalid" in result.stdout
     findings = answer(all_there, "check")["nodes"]["host-2"]["findings"]
-    assert all(finding["works"] for finding in findings.values())
+    assert all(finding["works"] is not False for finding in findings.values()), findings
 
 
 def test_every_verb_names_nodes_that_are_silent(all_there: Hosts) -> None:
@@ -260,13 +291,13 @@ def test_a_break_by_the_path_that_a_file_has_here(all_there: Hosts) -> None:
         ranks = answer(all_there, "ps", *job, target="ssh:host-1")["ranks"]
         return [rank["where"]["file"] for rank in ranks if rank["where"]] == [str(elsewhere)]
 
-    all_there.wait_for(lambda: cli(all_there, "ps", *job).returncode == 0 and is_running())
+    wait_for(lambda: cli(all_there, "ps", *job).returncode == 0 and is_running())
     by_map = ("--map", f"{here.parent}={elsewhere.parent}")
     for words in ((), by_map):
         place = f"{here}:{line}"
         set_there = answer(all_there, "break", place, *words, *job, target="ssh:host-1")
         assert set_there["groups"][0]["files"] == [str(elsewhere)]
-        all_there.wait_for(lambda: answer(all_there, "list", *job, target="ssh:host-1")["stops"])
+        wait_for(lambda: answer(all_there, "list", *job, target="ssh:host-1")["stops"])
         cleared = answer(all_there, "break", "--clear", place, *job, target="ssh:host-1")
         assert cleared["groups"][0]["cleared"] == [[str(elsewhere), line]]
         assert cli(all_there, "continue", *job, target="ssh:host-1").returncode == 0

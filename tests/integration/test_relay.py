@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents import Programs, wait_for
-from jobs import Job
+from jobs import PROGRAMS, Job
 from rankdbg.node.relay import Kept, NoAnswer, ask_agents
 from rankdbg.types import Answer, Silence
 from stopping import Stops
@@ -70,6 +70,27 @@ def test_an_agent_that_has_hung_up_is_asked_anew(programs: Programs, rank: Any) 
     connection.setblocking(False)
     assert ask(programs, rank.pid, kept) == {}
     assert kept_connection(programs, rank.pid, kept) is not connection
+
+
+def fake(programs: Programs, mode: str) -> Any:
+    return programs.start(PROGRAMS / "fake_agent.py", mode, env={"RANKDBG": "0"})
+
+
+def test_a_command_is_not_repeated_once_it_was_heard(programs: Programs) -> None:
+    """Where the agent has hung up after it has read a command, nobody knows whether the debugger
+    had it; only what changes nothing is asked again."""
+    rank = fake(programs, "hears and hangs up")
+    assert ask(programs, rank.pid, Kept(), "command", line="x += 1\n") == NoAnswer("closed")
+    assert ask(programs, rank.pid, Kept(), "stops") == NoAnswer("closed")
+    assert ask(programs, rank.pid, Kept(), "evaluate", expression="f()") == NoAnswer("closed")
+    heard = (line for line in rank.stdout if line != "card\n")  # others look at rosters
+    assert [next(heard) for _ in range(4)] == ["command\n", "stops\n", "stops\n", "evaluate\n"]
+
+
+def test_a_command_is_asked_anew_if_it_was_not_heard(programs: Programs) -> None:
+    """An agent that hangs up without having read has done nothing."""
+    rank = fake(programs, "hangs up at first")
+    assert ask(programs, rank.pid, Kept(), "command", line="x += 1\n") == {}
 
 
 def test_a_program_that_closes_all_descriptors_is_asked_anew(programs: Programs) -> None:

@@ -1,5 +1,6 @@
 """python fake_agent.py MODE: a card like an agent's, and a socket that misbehaves."""
 
+import itertools
 import os
 import socket
 import sys
@@ -19,8 +20,19 @@ with open(f"{stem}.json", "wb") as file:
     file.write(wire.encode(card.make()))
 
 
-def misbehave(connection):
-    if mode == "rubbish":
+def misbehave(connection, number):
+    if mode == "hangs up at first" and number:
+        connection.sendall(wire.encode(wire.hello()) + wire.encode({"id": 1, "answer": {}}))
+    elif mode.startswith("hangs up"):
+        return
+    elif mode == "hears and hangs up":
+        lines = wire.Lines()
+        messages = []
+        while len(messages) < 2:
+            messages += map(wire.decode, lines.feed(connection.recv(65536)))
+        print(messages[1]["ask"], flush=True)
+        return
+    elif mode == "rubbish":
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n<html>\n")
     elif mode == "half":
         connection.sendall(wire.encode(wire.hello()) + b'{"id": 1, "ans')
@@ -33,21 +45,20 @@ def misbehave(connection):
         connection.sendall(wire.encode(hello))
     elif mode == "wrong":
         connection.sendall(wire.encode(wire.hello()) + wire.encode({"id": 1, "answer": [7]}))
-    elif mode == "hangs up":
-        return
     time.sleep(600)
 
 
 def serve():
-    while True:
+    for number in itertools.count():
         connection, _ = listening.accept()
         try:
             if os.fork() == 0:
-                misbehave(connection)
+                misbehave(connection, number)
                 os._exit(0)
         except OSError:
             pass
         connection.close()
 
 
+print("ready", flush=True)
 serve()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from typing import Any
 
 import pytest
@@ -134,3 +135,47 @@ def test_short_lines(size: int) -> None:
     assert max(map(len, short)) <= 901
     continued = wire.Continued()
     assert [whole for part in short for whole in continued.feed(part)] == [line.rstrip(b"\n")]
+
+
+@given(st.lists(messages.filter(lambda message: not {"all", "packed"} & message.keys())))
+def test_bundles(said: list[dict[str, Any]]) -> None:
+    """What is said together comes out the same, in the same order; so does what comes alone."""
+    lines = list(wire.bundled(said))
+    assert len(lines) == bool(said)
+    heard = [each for line in lines for each in wire.unbundled(wire.decode(line))]
+    assert heard == said
+    assert all(wire.unbundled(message) == [message] for message in said)
+
+
+def test_a_question_to_a_thousand_nodes_is_small() -> None:
+    """Of 1,000 nodes with 8 ranks each, every node hears under 100 KB."""
+    starts = random.Random(7)
+    said = [
+        {
+            "to": f"node-{number:04}",
+            "id": 7,
+            "ask": "evaluate",
+            "expression": "loss",
+            "processes": [[first + rank, start + rank] for rank in range(8)],
+            "timeout": 5.0,
+        }
+        for number in range(1000)
+        for first, start in [(starts.randrange(4 * 10**6), starts.randrange(10**9))]
+    ]
+    (line,) = wire.bundled(said)
+    assert len(line) < 100_000 < len(b"".join(map(wire.encode, said))) / 2
+
+
+def test_large_bundles_are_several() -> None:
+    """None is longer than a reader takes, however much is said."""
+    said = [{"to": str(number), "text": "x" * 400_000} for number in range(5)]
+    lines = list(wire.bundled(said))
+    assert len(lines) == 3
+    assert [each for line in lines for each in wire.unbundled(wire.decode(line))] == said
+
+
+@pytest.mark.parametrize("bundle", [7, [7], "text", {"to": "node"}])
+def test_a_bundle_of_no_messages(bundle: Any) -> None:
+    """Is a WireError."""
+    with pytest.raises(WireError):
+        wire.unbundled({"all": bundle})
