@@ -192,3 +192,18 @@ def test_process_behind_a_stuck_kernel_obeys_sigterm(stuck: Stuck) -> None:
     """Last, since it ends it: whatever was done to it, it reacts as it would have."""
     stuck.process.send_signal(signal.SIGTERM)
     assert stuck.process.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_why_names_the_kernel(tmp_path: Path) -> None:
+    """The verdict rests on the GPU's figures and on where the host waits."""
+    job = Job("stuck-kernel", tmp_path)
+    try:
+        process = job.start(sys.executable, PROGRAMS / "stuck_kernel.py")
+        assert process.stdout.readline() == "stuck\n"
+        for options in ((), ("--outside",)):
+            verdict = job.json("why", *options)
+            assert verdict["stuck"] is True, verdict
+            assert (verdict["guilty"], verdict["cause"]) == ("0", "kernel-never-ends")
+            assert any("does little" in text for text in verdict["evidence"]), verdict
+    finally:
+        job.end()

@@ -10,6 +10,7 @@ import pytest
 from rankdbg.errors import RuleError
 from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.evidence import Child, Evidence, Seen, Vitals
+from rankdbg.verdicts.gpu_signs import Sign
 from rankdbg.verdicts.hang_rules import find_sign, in_order, load_hang_rules
 from rankdbg.verdicts.hangs import Verdict, judge
 
@@ -156,6 +157,15 @@ def test_a_stopped_rank_counts_though_nobody_waits_yet() -> None:
     loop = stack("work /job/train.py:40", "<module> /job/train.py:9")
     verdict = verdict_on(with_cpu(seen(0, loop), 1.0), seen(1, IN_READ, state="T", call=""))
     assert guilty(verdict) == [("stopped-by-signal", (1,))]
+
+
+def test_a_kernel_that_never_ends() -> None:
+    """The host spins, the GPU runs all the time and does little; a second is not enough."""
+    waits = stack("wait_for_the_gpu /job/train.py:15", "<module> /job/train.py:9")
+    one = with_cpu(replace(seen(0, waits, world=1), gpus=[Sign("spinning", "100 %")]), 1.0)
+    assert verdict_on(one).watch_longer > 0
+    later = replace(one, after=replace(one.after, at=5.0, cpu=5.0))
+    assert guilty(verdict_on(later)) == [("kernel-never-ends", (0,))]
 
 
 def test_dead_worker_of_a_data_loader() -> None:

@@ -15,8 +15,10 @@ from rankdbg.verdicts.gpu_signs import Sign as GpuSign
 # A main thread that used this share of the time computes.
 BUSY_SHARE = 0.2
 # Waits that wake up by themselves to look again: to have run says nothing there.
-_POLLING = ("poll", "ppoll", "select", "pselect6", "nanosleep", "clock_nanosleep", "sched_yield")
-_POLLING_EPOLL = ("epoll_wait", "epoll_pwait", "epoll_pwait2")
+_POLLING = {
+    "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2",
+    "nanosleep", "clock_nanosleep", "sched_yield",
+}  # fmt: skip
 _WOKEN = 2  # times: more than the end of what it was in when we came
 
 Frames = tuple[Frame, ...]
@@ -154,9 +156,17 @@ class Seen:
         wait that does not end by itself."""
         if self.moving or self.counted_on:
             return True
-        if self.after.call in (*_POLLING, *_POLLING_EPOLL):
+        if {self.before.call, self.after.call} & _POLLING:
             return False
         return not self.computes and self.after.switches - self.before.switches >= _WOKEN
+
+    @property
+    def state(self) -> str:
+        """Of the process. One at work is in state D for a moment now and then (a page fault, a
+        read): what counts is one that was and is in it."""
+        if self.after.state == "D" and (self.before.state != "D" or self.moving):
+            return "S"
+        return self.after.state
 
     @property
     def stop(self) -> str:

@@ -142,7 +142,7 @@ UNKNOWN = HangRule(
 def fits(rule: HangRule, seen: Seen) -> bool:
     vitals = seen.after
     choices: list[tuple[tuple[str, ...], Callable[[], Iterable[str]]]] = [
-        (rule.state, lambda: [vitals.state]),
+        (rule.state, lambda: [seen.state]),
         (rule.call, lambda: [vitals.call]),
         (rule.on, lambda: [vitals.on]),
         (rule.wchan, lambda: [vitals.wchan]),

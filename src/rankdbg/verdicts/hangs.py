@@ -126,7 +126,8 @@ def _accuse_culprit(case: _Case, culprit: Culprit, numbers: list[int]) -> Findin
     if sign.rule.cause not in ("in-collective", "host-waits-for-gpu", "unknown"):
         return _accuse(signs, culprit)
     cause, why, fix = _OF_CULPRITS["mismatch" if culprit.reason == "mismatch" else "missing"]
-    if culprit.reason == "not started":
+    on_gpu = sign.rule.cause == "host-waits-for-gpu"
+    if culprit.reason == "not started" or (culprit.reason == "behind" and on_gpu):
         cause, why, fix = _OF_CULPRITS["not started"]
     elif sign.rule.cause == "unknown":
         cause, why, fix = "elsewhere", "It does something that the others do not.", sign.fix
@@ -148,7 +149,7 @@ _OF_CULPRITS = {
         "on its data",
     ),
     "not started": (
-        "gpu-behind",
+        "kernel-never-ends",
         "Its GPU has not come to the kernel of the collective: an earlier one does not end.",
         "rankdbg stacks --cuda names the kernel that runs there",
     ),
@@ -269,6 +270,8 @@ def _weigh(case: _Case) -> Verdict:
     first = case.findings[0]
     role = ROLES[first.level] if first.level < len(ROLES) else "held"
     role = "own" if role in WAITING or role == "idle" else role
+    if first.cause == "kernel-never-ends":
+        role = "working"  # many small kernels look the same for a second
     accused = {number for finding in case.findings for number in finding.guilty}
     victims = tuple(s for s in case.waiting if _number(s.seen) not in accused)
     waited, usual = _waited(case), _usual(case)
@@ -296,7 +299,12 @@ def _all_idle(signs: Iterable[Sign]) -> bool:
 
 
 def _goes_on(signs: Iterable[Sign]) -> bool:
-    return any(s.seen.stirred or s.seen.computes for s in signs if not s.seen.stop)
+    """Who waits for a GPU may spin, which is no work."""
+    return any(
+        s.seen.stirred or (s.seen.computes and s.rule.role not in WAITING)
+        for s in signs
+        if not s.seen.stop
+    )
 
 
 def _needed(role: str, waited: float | None, usual: float | None, watched: float) -> float:

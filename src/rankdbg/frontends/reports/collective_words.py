@@ -84,7 +84,8 @@ def culprit_sentence(culprit: Culprit, findings: Findings) -> str:
         case "circle":
             return _circle_sentence(culprit, findings, who)
         case "behind":
-            return f"{who} {have} not come out of {what}, which the others have finished."
+            others = ", which the others have finished" if len(culprit.group.members) > 1 else ""
+            return f"{who} {have} not come out of {what}{others}."
         case "not started":
             gpu = "its GPU" if one else "their GPUs"
             return f"{who}: {gpu} {have} not begun {what}, inside which the others wait."

@@ -113,7 +113,7 @@ class VerdictReport:
         if seen.place is not None:
             moved = "moves in" if seen.moving else "stands in"
             found.append(f"{who} {moved} {self.paths.text(seen.place)}")
-        if seen.after.why:
+        if seen.after.why and seen.state == seen.after.state:
             found.append(f"{who}: {seen.after.why}")
         elif seen.after.call:
             on = f" on {seen.after.on}" if seen.after.on else ""
