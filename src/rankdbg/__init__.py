@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from rankdbg.agent import breakpoint, init, listen, post_mortem, progress, scope, set_mesh  # noqa: A004
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "breakpoint", "init", "listen", "post_mortem", "progress", "scope", "set_mesh"]
+__all__ = [
+    "__version__",
+    "breakpoint",
+    "init",
+    "listen",
+    "post_mortem",
+    "progress",
+    "scope",
+    "set_mesh",
+]
 
 
 def __getattr__(name: str) -> object:

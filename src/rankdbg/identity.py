@@ -190,6 +190,7 @@ _HELPERS = (
     "from multiprocessing.resource_tracker",
     "from multiprocessing.forkserver",
     "from multiprocessing.semaphore_tracker",
+    "/debugpy/adapter",
     "/ray/dashboard/",
     "/ray/autoscaler/",
     "/ray/_private/log_monitor",

@@ -55,6 +55,8 @@ class RankPdb(pdb.Pdb):
         self._last: FrameType | None = None
         self._may_quit = False
         self._by_break = False
+        self._error: tuple[BaseException, TracebackType] | None = None
+        self._handed_over = False
         # Where pdb has just stood, if there is a break too: it is noticed next.
         self._stood: tuple[int, int] | None = None
 
@@ -89,12 +91,16 @@ class RankPdb(pdb.Pdb):
         if self._stop is not None:
             self._stop.kind, self._stop.why = kind, why
 
-    def post_mortem(self, traceback: TracebackType, why: str) -> None:
+    def post_mortem(self, error: BaseException, traceback: TracebackType, why: str) -> None:
         """Hold this thread, and look at the frames of an exception."""
         self._name("post-mortem", why)
         self.reset()
-        with stacks.Raised(traceback):
-            self.interaction(None, traceback)
+        self._error = error, traceback
+        try:
+            with stacks.Raised(traceback):
+                self.interaction(None, traceback)
+        finally:
+            self._error = None
 
     def interaction(self, frame: FrameType | None, traceback: Any, *more: Any) -> None:
         if self._stop is None:
@@ -155,6 +161,12 @@ class RankPdb(pdb.Pdb):
             from rankdbg.agent import break_tracing
 
             break_tracing.resume()
+
+    def trace_dispatch(self, frame: FrameType, event: str, arg: Any) -> Any:
+        """What the editor's debugger has put into the frame stays there."""
+        result = super().trace_dispatch(frame, event, arg)
+        handed_over, self._handed_over = self._handed_over, False
+        return None if handed_over else result
 
     # --- where it may stop --------------------------------------------------------------
 
@@ -248,6 +260,18 @@ class RankPdb(pdb.Pdb):
         self.message("a rank cannot be started again from here")
 
     do_restart = do_run
+
+    def do_rankdbg_hand_over(self, arg: str) -> bool | None:
+        """An editor takes the thread; when that lets it go, it goes on."""
+        from rankdbg.agent import dap_stops
+
+        frame = self._stop.frame if self._stop is not None else None
+        self.set_continue()
+        if frame is not None:
+            self._handed_over = True
+            dap_stops.stand(frame)
+            return True
+        return True if self._error is not None and dap_stops.hold(*self._error) else None
 
     def do_interact(self, arg: str) -> None:
         assert self.curframe is not None

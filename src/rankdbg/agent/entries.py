@@ -66,6 +66,10 @@ def stop_at(frame: FrameType, kind: str, why: object = None) -> None:
     """Stop the calling thread at the next line of this frame."""
     if threads.ending():  # nobody could let it go again
         return
+    editor = _editor()
+    if editor is not None:
+        editor.stop_at(frame)
+        return
     from rankdbg.agent import debugger
 
     debugger.of_this_thread().stop_at(frame, kind, "" if why is None else str(why))
@@ -73,11 +77,20 @@ def stop_at(frame: FrameType, kind: str, why: object = None) -> None:
 
 def hold(error: BaseException, traceback: TracebackType | None) -> None:
     """Hold the calling thread at an exception, with its frames, until somebody lets it go."""
-    from rankdbg.agent import debugger, describe
+    if traceback is None or threads.ending():
+        return
+    editor = _editor()
+    if editor is None or not editor.hold(error, traceback):
+        from rankdbg.agent import debugger, describe
 
-    if traceback is not None and not threads.ending():
         why = " ".join(describe.exception_text(error).split())  # torch's have many lines
-        debugger.of_this_thread().post_mortem(traceback, why)
+        debugger.of_this_thread().post_mortem(error, traceback, why)
+
+
+def _editor() -> Any:
+    """Where stops lead while an editor is in this process; None: into pdb."""
+    dap: Any = sys.modules.get("rankdbg.agent.dap")
+    return sys.modules["rankdbg.agent.dap_stops"] if dap is not None and dap.attached() else None
 
 
 def _redirect(pdb: Any) -> None:

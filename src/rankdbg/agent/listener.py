@@ -180,8 +180,15 @@ class Listener:
                     if not greeted:
                         wire.check_hello(message, "the client")
                         greeted = True
-                    else:
+                        continue
+                    if message.get("ask") != "dap":
                         _send(connection, questions.answer(message, self))
+                        continue
+                # From here on the connection is the debugger's.
+                from rankdbg.agent import dap
+
+                dap.converse(connection, message, _send)
+                return
 
 
 def _send(connection: Any, message: dict[str, Any]) -> None:

@@ -32,6 +32,8 @@ LONGEST_TEXT = 4 << 20
 SHOWING = ("l", "list", "ll", "longlist", "source")
 # Clocks of file servers and of processes are not that exact. Being wrong costs a compilation.
 _CLOCKS_DIFFER = 1.0
+# A job has loaded thousands of files, and few of them are its user's own.
+MOST_FILES = 20_000
 
 # The lines of files as they were when they fitted the code that runs.
 _kept: dict[str, list[str]] = {}
@@ -197,6 +199,17 @@ def digest(file: str) -> dict[str, Any]:
             return {"digest": blake2b(opened.read(), digest_size=16).hexdigest()}
     except OSError:
         return {"digest": None}
+
+
+def digests() -> dict[str, str]:
+    """Of the files on disk that the user's code was loaded from."""
+    found = {}
+    for file in sorted(sources.loaded())[:MOST_FILES]:
+        path = os.path.abspath(_path(file)) if is_user_code(file) else ""
+        known = digest(path)["digest"] if path.endswith(".py") else None
+        if known:
+            found[path] = known
+    return found
 
 
 def read(file: str) -> dict[str, Any]:

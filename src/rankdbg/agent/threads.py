@@ -42,6 +42,11 @@ _SIGNALS = _signal.valid_signals() - {
     _signal.SIGABRT,
 }
 
+# The numbers of the agent's threads; and who wants to know when one begins or ends: a
+# debugger that stops all threads must not stop these.
+own: set[int] = set()
+watcher: Any = None
+
 _running = 0
 _busy = 0
 _ending = False
@@ -85,13 +90,20 @@ def start(work: Callable[..., None], *arguments: Any) -> None:
 
 def _run(begun: Any, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     global _running
+    ident = get_ident()
+    own.add(ident)
     begun.release()
     try:
+        if watcher is not None:
+            watcher.begin(ident)
         work(*arguments)
     except (Exception, SystemExit):  # Python would write it to the program's stderr
         pass
     finally:
         _running -= 1
+        own.discard(ident)
+        if watcher is not None:
+            watcher.end(ident)
         if _ending:
             _stay()
 
@@ -224,12 +236,19 @@ def is_own(outermost: FrameType) -> bool:
 def start_over() -> None:
     """Called where the agent starts. After a fork only the thread that forked is there,
     whatever threads the parent had."""
-    global _running, _busy, _ending, _main
+    global _running, _busy, _ending, _main, watcher
     _running = _busy = 0
+    watcher = None
+    own.clear()
     _ending = False
     # threading's word for it is wrong where another thread imports threading first, and
     # gevent's a greenlet. (On Linux the main thread's number is the process's.)
     _main = _thread.get_ident() if _thread.get_native_id() == os.getpid() else 0
+
+
+def main_thread_by_start() -> int:
+    """Its number, if the agent was started there; else 0."""
+    return _main
 
 
 def main_thread() -> int:

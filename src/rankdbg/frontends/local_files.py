@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tokenize
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 # As long a text as a rank takes.
@@ -33,19 +34,21 @@ def search(file: str) -> Path | None:
     """Anywhere below the current directory: the one that shares the longest end of the path;
     of several, none is as good as another."""
     wanted = PurePosixPath(file).parts
-    found: dict[Path, int] = {}
-    entries = 0
-    for folder, folders, names in os.walk("."):
-        entries += len(folders) + len(names)
-        if entries > MOST_ENTRIES:
-            break
-        folders[:] = [n for n in folders if not n.startswith(".") and n not in _SKIPPED]
-        if wanted[-1] in names:
-            path = Path(folder, wanted[-1])
-            found[path] = _shared_end(path.parts, wanted)
+    found = {path: _shared_end(path.parts, wanted) for path in walk(".") if path.name == wanted[-1]}
     longest = max(found.values(), default=0)
     best = [path for path, shared in found.items() if shared == longest]
     return best[0] if len(best) == 1 else None
+
+
+def walk(folder: str) -> Iterator[Path]:
+    """The files below a folder, as far as they may be the user's own."""
+    entries = 0
+    for place, folders, names in os.walk(folder):
+        entries += len(folders) + len(names)
+        if entries > MOST_ENTRIES:
+            return
+        folders[:] = [n for n in folders if not n.startswith(".") and n not in _SKIPPED]
+        yield from (Path(place, name) for name in names)
 
 
 def _shared_end(ours: tuple[str, ...], theirs: tuple[str, ...]) -> int:

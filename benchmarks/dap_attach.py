@@ -1,0 +1,180 @@
+"""An editor on 8 local ranks: from attach to all stopped at a breakpoint, and what it costs.
+
+Ours: one attach to `rankdbg dap`; debugpy is loaded into the ranks by the first one. The peer: ranks
+that have called debugpy.listen() at their start, attached one after the other, as with a launch
+configuration a rank. Then the speed of a loop of calls before, during and after a session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from _measuring import begin, table
+from _worlds import PROGRAMS, Job
+
+sys.path.insert(0, str(PROGRAMS.parent))
+from dap_client import DapClient
+from editor import DapServer, Editor
+
+RANKS = 8
+ROUNDS = 5
+SLICES = 25
+RANK = Path(__file__).parent / "_dap_rank.py"
+LINE = next(n for n, text in enumerate(RANK.read_text().splitlines(), 1) if "# the break" in text)
+
+
+@contextlib.contextmanager
+def running(name: str, count: int, what: str, **env: str) -> Iterator[Job]:
+    with tempfile.TemporaryDirectory() as scratch:
+        job = Job(name, Path(scratch))
+        job.start(sys.executable, PROGRAMS / "launch.py", count, RANK, what, env=env)
+        try:
+            job.wait_for(
+                lambda ranks: (
+                    len(ranks) == count
+                    and {r.where.function if r.where else "" for r in ranks}
+                    <= {what, "step", "call"}
+                ),
+                patience=120,
+            )
+            yield job
+        finally:
+            job.end()
+
+
+def attach_once(server: DapServer) -> float:
+    begun = time.perf_counter()
+    editor = Editor(server.port)
+    editor.break_at(RANK, LINE)
+    for session in editor.attach_all(RANKS).values():
+        session.event("stopped")
+    taken = time.perf_counter() - begun
+    editor.leave()
+    return taken
+
+
+def attach_one_by_one(base: int) -> float:
+    begun = time.perf_counter()
+    clients = [_attach(base + rank) for rank in range(RANKS)]
+    taken = time.perf_counter() - begun
+    for client in clients:
+        client.ask("disconnect", terminateDebuggee=False)
+        client.close()
+    return taken
+
+
+def _attach(port: int) -> DapClient:
+    client = DapClient.connect(port)
+    client.ask("initialize", adapterID="debugpy", linesStartAt1=True, pathFormat="path")
+    client.request("attach", justMyCode=True)
+    client.event("initialized")
+    client.ask("setBreakpoints", source={"path": str(RANK)}, breakpoints=[{"line": LINE}])
+    client.ask("configurationDone")
+    client.event("stopped")
+    return client
+
+
+def memory(job: Job, *also: str) -> float:
+    """MB a rank: its own, and of the adapters that belong to it."""
+    pids = [rank.pid for rank in job.ranks()]
+    pids += [int(p.name) for p in Path("/proc").glob("[0-9]*") if _is(p, *also)] if also else []
+    return sum(_resident(pid) for pid in pids) / RANKS
+
+
+def _is(process: Path, *words: str) -> bool:
+    try:
+        command = (process / "cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return False
+    return all(word in command for word in words)
+
+
+def _resident(pid: int) -> float:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0.0
+    return int(lines.partition("Pss:")[2].split()[0]) / 1024
+
+
+def free_ports() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1]) % 20000 + 30000
+
+
+def compare() -> None:
+    base = free_ports()
+    with (
+        running("bench-dap", RANKS, "steps") as ours,
+        running("bench-listen", RANKS, "steps", PORT=str(base)) as theirs,
+        DapServer(ours) as server,
+    ):
+        idle = memory(ours), memory(theirs, "debugpy", "adapter")
+        first = attach_once(server), attach_one_by_one(base)
+        taken = [(attach_once(server), attach_one_by_one(base)) for _ in range(ROUNDS)]
+    next_ = [statistics.median(column) for column in zip(*taken, strict=True)]
+    table(
+        [
+            [f"{RANKS} ranks", "rankdbg dap", "debugpy.listen"],
+            ["memory of a rank before", *(f"{value:.1f} MB" for value in idle)],
+            ["first attach to all stopped", *(f"{value:.2f} s" for value in first)],
+            [f"the next, median of {ROUNDS}", *(f"{value:.2f} s" for value in next_)],
+        ]
+    )
+
+
+def speed(job: Job) -> float:
+    """Calls a second of processor time: the best of some slices, since others use the machine."""
+    with job.session() as session:
+        ranks = session.job(job.name)
+        seen: list[float] = []
+        while len(seen) < SLICES:
+            (answer,) = session.evaluate(ranks, "speed")
+            value = answer.value["number"]  # type: ignore[union-attr]
+            seen += [value] if value and value not in seen else []
+            time.sleep(0.02)  # it measures while nobody asks
+    return max(seen)
+
+
+def loop_speed() -> None:
+    with running("bench-calls", 1, "calls") as job, DapServer(job) as server:
+        before = speed(job)
+        editor = Editor(server.port)
+        editor.break_at(RANK, LINE)
+        editor.attach_all(1)
+        during = speed(job)
+        editor.leave()
+        job.wait_for(lambda ranks: bool(ranks))
+        after = speed(job)
+        again = speed(job)
+    with running("bench-calls-2", 1, "calls", PORT=str(free_ports())) as job:
+        listening = speed(job)
+    rows = (
+        ("before", before),
+        ("with an editor", during),
+        ("after it has left", after),
+        ("and once more", again),
+        ("debugpy.listen(), nobody attached", listening),
+    )
+    table(
+        [
+            ["a loop of calls", "calls/s", "of before"],
+            *([name, f"{v / 1e6:.2f} million", f"{v / before:.2f}"] for name, v in rows),
+        ]
+    )
+
+
+if __name__ == "__main__":
+    os.environ.pop("PORT", None)
+    begin("an editor on 8 ranks", "faster than one by one; after detach within 5 %")
+    compare()
+    loop_speed()

@@ -1,0 +1,118 @@
+"""What the parent's console says by itself: who has stopped, where; and who has not come back
+from a step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from rankdbg import grouping
+from rankdbg.errors import RankdbgError
+from rankdbg.frontends.dap.child import Child
+from rankdbg.frontends.dap.protocol import Message
+from rankdbg.frontends.reports.ranks import label
+from rankdbg.session import Session
+from rankdbg.types import Frame, ProcessKey, Rank
+from rankdbg.user_code import innermost_user_frame
+
+# Ranks that stop within this time at the same place are named together.
+TOGETHER_SECONDS = 0.15
+# A rank that has not stopped so long after a step waits for something: a collective.
+STEP_SECONDS = 2.0
+
+
+class Job(Protocol):
+    session: Session
+    everybody: list[Rank]
+
+    def print(self, text: str) -> None: ...
+
+    def children(self) -> list[Child]: ...
+
+    def asking(self) -> Any: ...
+
+
+class Announcer:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lock = threading.Lock()
+        self._arrived: list[tuple[Rank, str]] = []
+        self._expected: dict[ProcessKey, Rank] = {}
+
+    # --- who has stopped ------------------------------------------------------------------------
+
+    def stopped(self, child: Child, event: dict[str, Any]) -> None:
+        """A step that has ended is news only where it was waited for: the editor shows it."""
+        late = self._expected.pop(child.rank.process, None) is None
+        reason = str(event.get("description") or event.get("reason") or "stopped")
+        if event.get("reason") == "step" and not late:
+            return
+
+        def then(response: Message) -> None:
+            frames = (response.get("body") or {}).get("stackFrames") or []
+            self._arrive(child.rank, f"stopped{_at(frames)} ({reason})")
+
+        child.ask("stackTrace", {"threadId": event.get("threadId"), "levels": 1}, then)
+
+    def _arrive(self, rank: Rank, what: str) -> None:
+        with self._lock:
+            self._arrived.append((rank, what))
+            if len(self._arrived) == 1:
+                _later(TOGETHER_SECONDS, self._tell)
+
+    def _tell(self) -> None:
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+        for what, ranks in grouping.group_equal(arrived):
+            self._job.print(f"{self._who(ranks)} {what}")
+
+    # --- who has not come back ------------------------------------------------------------------
+
+    def expect(self, ranks: Sequence[Rank]) -> None:
+        """They were told to step."""
+        self._expected.update({rank.process: rank for rank in ranks})
+        _later(STEP_SECONDS, self._look_for_the_missing)
+
+    def _look_for_the_missing(self) -> None:
+        waiting = {child.rank.process for child in self._job.children() if not child.is_stopped}
+        missing = [rank for key, rank in self._expected.items() if key in waiting]
+        self._expected = {rank.process: rank for rank in missing}
+        if not missing:
+            return
+        try:
+            with self._job.asking():
+                seen, _ = self._job.session.stacks(missing)
+        except RankdbgError:
+            return
+        places = [(sampled.rank, _standing(sampled.main()[-1].frames)) for sampled in seen]
+        for where, ranks in grouping.group_equal(places):
+            self._job.print(f"{self._who(ranks)} has not come back from its step: {where}")
+
+    def _who(self, ranks: Sequence[Rank]) -> str:
+        named = label(ranks, self._job.everybody)
+        return named if named.startswith("pid") else f"rank{'s' * (len(ranks) > 1)} {named}"
+
+
+def _at(frames: list[dict[str, Any]]) -> str:
+    if not frames:
+        return ""
+    source = frames[0].get("source") or {}
+    name = str(source.get("path") or source.get("name")).rpartition("/")[2]
+    return f" at {name}:{frames[0].get('line')}"
+
+
+def _standing(frames: Sequence[Frame]) -> str:
+    """In which function, called from where in the user's code."""
+    if not frames:
+        return "it runs"
+    innermost = frames[0]
+    user = frames[innermost_user_frame(frame.file for frame in frames)]
+    place = f"{user.file.rpartition('/')[2]}:{user.line}"
+    return f"it is in {innermost.function}, {place}" if innermost != user else f"it is at {place}"
+
+
+def _later(seconds: float, action: Any) -> None:
+    timer = threading.Timer(seconds, action)
+    timer.daemon = True
+    timer.start()

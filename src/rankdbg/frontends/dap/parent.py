@@ -1,0 +1,139 @@
+"""What an editor's one attach talks to: it opens the ranks' sessions, and has a console."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rankdbg.errors import RankdbgError
+from rankdbg.frontends.dap.child import OURS, Child
+from rankdbg.frontends.dap.console import Console
+from rankdbg.frontends.dap.hub import Hub
+from rankdbg.frontends.dap.protocol import Connection, Message
+
+# Of the parent's configuration, what does not hold for a rank's session.
+_ITS_OWN = ("name", "request", "preLaunchTask", "postDebugTask", "connect", "port", "host", OURS)
+
+
+class Parent:
+    def __init__(self, hub: Hub, client: Connection, initialize: Message, port: int) -> None:
+        self._hub = hub
+        self._client = client
+        self._port = port
+        self._asks_to_start = bool(
+            (initialize.get("arguments") or {}).get("supportsStartDebuggingRequest")
+        )
+        self._console = Console(hub)
+        self._attach: Message = {}
+        self._is_attached = False
+        self._answers: dict[str, Callable[[Message], None]] = {
+            "setBreakpoints": self._set_breakpoints,
+            "setFunctionBreakpoints": self._set_breakpoints,
+            "setExceptionBreakpoints": self._set_breakpoints,
+            "configurationDone": self._configured,
+            "threads": lambda request: client.respond(request, {"threads": []}),
+            "evaluate": self._evaluate,
+            "completions": self._complete,
+        }
+
+    def converse(self, attach: Message, messages: Iterator[tuple[Message, bytes]]) -> None:
+        """Until the editor leaves."""
+        try:
+            self._hub.begin(self)
+        except RankdbgError as error:
+            self._client.refuse(attach, error.in_one_line())
+            return
+        self._attach = attach
+        self._client.event("initialized")
+        try:
+            for message, _ in messages:
+                if message["type"] == "request" and not self._answer(message):
+                    return
+        finally:
+            self._hub.end()
+
+    def _answer(self, request: Message) -> bool:
+        """False: the editor leaves."""
+        command = str(request.get("command"))
+        if command in ("disconnect", "terminate"):
+            self._client.respond(request)
+            self._client.event("terminated")
+            return False
+        answer = self._answers.get(command)
+        if answer is None:
+            self._client.refuse(request, f"{command} is for a rank's session, not for the parent")
+        else:
+            answer(request)
+        return True
+
+    def _set_breakpoints(self, request: Message) -> None:
+        """The editor sets them in every rank's session; here they only have to be counted."""
+        wanted = (request.get("arguments") or {}).get("breakpoints") or []
+        told = {"verified": False, "message": "set in the sessions of the ranks"}
+        self._client.respond(request, {"breakpoints": [told for _ in wanted]})
+
+    def _configured(self, request: Message) -> None:
+        self._client.respond(request)
+        if self._is_attached:
+            return
+        self._is_attached = True
+        self._client.respond(self._attach)
+        threading.Thread(target=self._open_all, daemon=True).start()
+
+    def _open_all(self) -> None:
+        self.print("rankdbg: one session a rank. Type help here for what this console knows.")
+        self._hub.open_all()
+
+    # --- for the hub ----------------------------------------------------------------------------
+
+    def offer(self, child: Child) -> None:
+        given: dict[str, Any] = self._attach.get("arguments") or {}
+        inherited = {name: item for name, item in given.items() if name not in _ITS_OWN}
+        configuration = {
+            "type": "debugpy",
+            **{name: item for name, item in inherited.items() if not name.startswith("__")},
+            "name": child.name,
+            "request": "attach",
+            "connect": {"host": "127.0.0.1", "port": self._port},
+            OURS: {"rank": child.key},
+        }
+        if self._asks_to_start:
+            arguments = {"request": "attach", "configuration": configuration}
+            request = {"type": "request", "command": "startDebugging", "arguments": arguments}
+            self._client.send(request)
+        else:
+            self._client.event("debugpyAttach", **configuration)
+
+    def print(self, text: str) -> None:
+        self._client.print(text)
+
+    # --- the console ----------------------------------------------------------------------------
+
+    def _evaluate(self, request: Message) -> None:
+        arguments = request.get("arguments") or {}
+        if arguments.get("context") == "hover":
+            self._client.refuse(request, "values are shown in the sessions of the ranks")
+            return
+        # In a thread of its own: a question to a job may take seconds.
+        line = str(arguments.get("expression") or "")
+        threading.Thread(target=self._execute, args=(request, line), daemon=True).start()
+
+    def _execute(self, request: Message, line: str) -> None:
+        try:
+            said = self._console.execute(line)
+        except RankdbgError as error:
+            self._client.refuse(request, str(error))
+            return
+        self._client.respond(request, {"result": said, "variablesReference": 0})
+
+    def _complete(self, request: Message) -> None:
+        arguments = request.get("arguments") or {}
+        typed = str(arguments.get("text") or "")[: max(0, int(arguments.get("column") or 1) - 1)]
+        word = typed.rpartition(" ")[2]
+        targets = [
+            {"label": candidate, "start": len(typed) - len(word), "length": len(word)}
+            for candidate in self._console.complete(typed)
+            if candidate.startswith(word)
+        ]
+        self._client.respond(request, {"targets": targets})

@@ -1,0 +1,159 @@
+"""The Debug Adapter Protocol's messages on a connection: framing, and nothing else let in."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+Message = dict[str, Any]
+
+# Larger than what any editor or debugpy sends; the header is a line or two.
+LONGEST_BODY = 64 << 20
+LONGEST_HEADER = 4096
+# An editor that takes nothing for so long is gone.
+SEND_SECONDS = 10
+# Numbers of messages of ours between two sides that number their own.
+FIRST_OWN_SEQ = 1 << 30
+
+
+class Garbage(Exception):
+    """What came is not DAP."""
+
+
+class Frames:
+    """Bytes in any portions -> messages, each with the bytes that it came in."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._length = -1  # of the body that comes next
+
+    def feed(self, data: bytes) -> Iterator[tuple[Message, bytes]]:
+        self._data += data
+        while True:
+            if self._length < 0 and not self._read_header():
+                return
+            if len(self._data) < self._length:
+                return
+            body = bytes(self._data[: self._length])
+            del self._data[: self._length]
+            self._length = -1
+            yield _parsed(body), body
+
+    def _read_header(self) -> bool:
+        end = self._data.find(b"\r\n\r\n")
+        if end < 0:
+            begins = bytes(self._data[:16])
+            if len(self._data) > LONGEST_HEADER or not b"content-length: ".startswith(
+                begins.lower()
+            ):
+                raise Garbage("no DAP: a message begins with Content-Length")
+            return False
+        fields = [line.partition(b":") for line in bytes(self._data[:end]).split(b"\r\n")]
+        lengths = [v.strip() for name, _, v in fields if name.strip().lower() == b"content-length"]
+        if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 9:
+            raise Garbage("no DAP: a message says its Content-Length once")
+        self._length = int(lengths[0])
+        if self._length > LONGEST_BODY:
+            raise Garbage(f"a message of {self._length} bytes")
+        del self._data[: end + 4]
+        return True
+
+
+def _parsed(body: bytes) -> Message:
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Garbage("no DAP: a body that is no JSON") from None
+    if not isinstance(message, dict) or message.get("type") not in ("request", "response", "event"):
+        raise Garbage("no DAP: a body that is no request, response or event")
+    if not isinstance(message.get("seq", 0), int):
+        raise Garbage("no DAP: a message whose number is none")
+    if message["type"] == "request" and not isinstance(message.get("arguments") or {}, dict):
+        raise Garbage("no DAP: arguments that are no object")
+    return message
+
+
+def framed(body: bytes) -> bytes:
+    return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def encode(message: Message) -> bytes:
+    return framed(json.dumps(message).encode())
+
+
+class Connection:
+    """With an editor. Whoever has something to say may do so, one at a time."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = connected
+        connected.settimeout(None)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        limit = struct.pack("ll", SEND_SECONDS, 0)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        self._lock = threading.Lock()
+        self._seq = FIRST_OWN_SEQ
+
+    def messages(self) -> Iterator[tuple[Message, bytes]]:
+        """Until it closes. Raises Garbage."""
+        frames = Frames()
+        while True:
+            try:
+                data = self._socket.recv(1 << 16)
+            except OSError:
+                return
+            if not data:
+                return
+            yield from frames.feed(data)
+
+    def send_body(self, body: bytes) -> None:
+        try:
+            with self._lock:
+                self._socket.sendall(framed(body))
+        except OSError:
+            self.close()
+
+    def send(self, message: Message) -> int:
+        """With a number of ours, which is returned."""
+        with self._lock:
+            self._seq += 1
+            seq = self._seq
+        self.send_body(json.dumps({"seq": seq, **message}).encode())
+        return seq
+
+    def event(self, name: str, /, **body: Any) -> None:
+        self.send({"type": "event", "event": name, "body": body})
+
+    def print(self, text: str, category: str = "console") -> None:
+        self.event("output", category=category, output=f"{text.rstrip()}\n")
+
+    def respond(self, request: Message, body: Any = None) -> None:
+        self.send(response(request, body))
+
+    def refuse(self, request: Message, why: str) -> None:
+        """With what the user is shown."""
+        said = {"error": {"id": 1, "format": why.replace("{", "{{"), "showUser": True}}
+        self.send({**response(request, said), "success": False, "message": why})
+
+    def close(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def closed(self) -> None:
+        """The reader has seen its end: give the descriptor back."""
+        self._socket.close()
+
+
+def response(request: Message, body: Any = None) -> Message:
+    return {
+        "type": "response",
+        "request_seq": request.get("seq"),
+        "command": request.get("command"),
+        "success": True,
+        "body": body if body is not None else {},
+    }

@@ -1,0 +1,179 @@
+"""An editor for tests: one attach to `rankdbg dap`, a session for each rank that is offered, and
+its breakpoints set in all of them, as VS Code and Neovim do."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dap_client import DapClient
+from jobs import Job
+from waiting import wait_for
+
+INITIALIZE = {
+    "clientID": "test",
+    "adapterID": "debugpy",
+    "linesStartAt1": True,
+    "columnsStartAt1": True,
+    "pathFormat": "path",
+    "supportsStartDebuggingRequest": True,
+    "supportsVariableType": True,
+}
+
+
+class DapServer:
+    """`rankdbg dap`, as a user starts it."""
+
+    def __init__(self, job: Job | Mapping[str, str], *words: object, **settings: Any) -> None:
+        """For a job, or in an environment in which the words find one."""
+        command = [sys.executable, "-m", "rankdbg", "dap", "--port", "0"]
+        command += ["--job", job.name] if isinstance(job, Job) else []
+        environment = job.environment if isinstance(job, Job) else job
+        self.process = subprocess.Popen(
+            [*command, *map(str, words)],
+            env={**environment, **settings.pop("env", {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **settings,
+        )
+        assert self.process.stdout is not None and self.process.stderr is not None
+        self.said = self.process.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:(\d+)", self.said)
+        assert found, self.process.stderr.read()
+        self.port = int(found[1])
+
+    def __enter__(self) -> DapServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.terminate()
+        self.process.communicate(timeout=20)
+
+
+class Editor:
+    def __init__(self, port: int, **settings: Any) -> None:
+        """`settings` go into the attach, as from a configuration."""
+        self.port = port
+        self.breakpoints: dict[str, list[dict[str, Any]]] = {}
+        self.filters: list[str] = []
+        self.sessions: dict[str, DapClient] = {}
+        self.refusals: dict[str, str] = {}
+        self._settings = settings
+        self.parent = DapClient.connect(port)
+        self.parent.ask("initialize", **INITIALIZE)
+
+    def break_at(self, file: Path | str, *lines: int | dict[str, Any]) -> None:
+        """In the sessions that are open, and in those to come."""
+        self.breakpoints[str(file)] = [
+            line if isinstance(line, dict) else {"line": line} for line in lines
+        ]
+        for session in self.living().values():
+            self._set_breakpoints(session, str(file))
+
+    def attach(self) -> None:
+        given = {"name": "rankdbg", "type": "debugpy", "request": "attach", **self._settings}
+        attach = self.parent.request("attach", **given)
+        self.parent.event("initialized")
+        for file in self.breakpoints:
+            self._set_breakpoints(self.parent, file)
+        self.parent.ask("configurationDone")
+        assert self.parent.response(attach)["success"]
+        threading.Thread(target=self._open_what_is_offered, daemon=True).start()
+
+    def attach_all(self, count: int) -> dict[int, DapClient]:
+        """Attach, and wait for so many sessions; by rank."""
+        self.attach()
+        return self.wait_for(count)
+
+    def wait_for(self, count: int) -> dict[int, DapClient]:
+        wait_for(
+            lambda: len(self.living()) == count,
+            lambda: f"{count} sessions; there are {list(self.sessions)}, {self.refusals}",
+        )
+        return self.living()
+
+    def living(self) -> dict[int, DapClient]:
+        ranks = {}
+        for name, session in list(self.sessions.items()):
+            number = re.match(r"rank (\d+)", name)
+            if number and not session.closed:
+                ranks[int(number[1])] = session
+        return dict(sorted(ranks.items()))
+
+    def say(self, line: str) -> str:
+        """In the parent's debug console."""
+        return str(self.parent.ask("evaluate", expression=line, context="repl")["result"])
+
+    def leave(self) -> None:
+        self.parent.ask("disconnect", restart=False, terminateDebuggee=True)
+        self.close()
+
+    def close(self) -> None:
+        """Without a word, as an editor that is killed."""
+        for client in [self.parent, *self.sessions.values()]:
+            client.close()
+
+    def _open_what_is_offered(self) -> None:
+        while True:
+            try:
+                request = self.parent.wait(
+                    lambda m: m.get("command") == "startDebugging" and m["type"] == "request", 3600
+                )
+            except AssertionError:
+                return  # it has closed
+            answer = {"type": "response", "request_seq": request["seq"], "success": True}
+            self.parent.send({**answer, "command": "startDebugging"})
+            configuration = request["arguments"]["configuration"]
+            threading.Thread(target=self._open, args=(configuration,), daemon=True).start()
+
+    def _open(self, configuration: dict[str, Any]) -> None:
+        session = DapClient.connect(configuration["connect"]["port"])
+        session.ask("initialize", **INITIALIZE)
+        attach = session.request("attach", **configuration)
+        begun = session.wait(
+            lambda m: m.get("event") == "initialized" or m.get("request_seq") == attach
+        )
+        if begun.get("success") is False:
+            self.refusals[configuration["name"]] = begun["message"]
+            session.close()
+            return
+        for file in self.breakpoints:
+            self._set_breakpoints(session, file)
+        session.ask("setExceptionBreakpoints", filters=self.filters)
+        session.ask("configurationDone")
+        if begun.get("event"):
+            assert session.response(attach)["success"]
+        self.sessions[configuration["name"]] = session
+
+    def _set_breakpoints(self, session: DapClient, file: str) -> None:
+        source = {"path": file, "name": Path(file).name}
+        session.ask("setBreakpoints", source=source, breakpoints=self.breakpoints[file])
+
+
+def frames(session: DapClient, thread: int) -> list[tuple[str, int]]:
+    """Where a stopped thread is: functions and lines, innermost first."""
+    stack = session.ask("stackTrace", threadId=thread)["stackFrames"]
+    return [(frame["name"], frame["line"]) for frame in stack]
+
+
+def evaluate(session: DapClient, thread: int, expression: str) -> str:
+    """In the innermost frame of a stopped thread."""
+    (frame, *_) = session.ask("stackTrace", threadId=thread)["stackFrames"]
+    answer = session.ask("evaluate", expression=expression, frameId=frame["id"], context="watch")
+    return str(answer["result"])
+
+
+def variables(session: DapClient, thread: int) -> dict[str, str]:
+    """The local ones of the innermost frame."""
+    (frame, *_) = session.ask("stackTrace", threadId=thread)["stackFrames"]
+    scopes = session.ask("scopes", frameId=frame["id"])["scopes"]
+    reference = scopes[0]["variablesReference"]
+    found = session.ask("variables", variablesReference=reference)["variables"]
+    return {variable["name"]: variable["value"] for variable in found}

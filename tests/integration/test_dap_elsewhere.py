@@ -1,0 +1,120 @@
+"""One attach for ranks on other machines, and in other Pythons: ssh, Slurm, no debugpy there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from editor import DapServer, Editor, evaluate, frames
+from jobs import PROGRAMS, Job, rankdbg
+from slurm_cluster import SlurmCluster, running_cluster
+from ssh_hosts import SSHD, Hosts
+from waiting import wait_for
+
+pytest.importorskip("debugpy", reason="needs debugpy")
+pytestmark = pytest.mark.timeout(240)
+
+LOOP = PROGRAMS / "dap_loop.py"
+PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.1[0-9].*/bin/python"))
+
+
+def line_of(mark: str) -> int:
+    lines = LOOP.read_text().splitlines()
+    return next(number for number, text in enumerate(lines, 1) if f"# {mark}" in text)
+
+
+def stop_all(server: DapServer, count: int) -> Editor:
+    """Every rank at a breakpoint, and looked into."""
+    editor = Editor(server.port)
+    editor.break_at(LOOP, line_of("in inner"))
+    for rank, session in editor.attach_all(count).items():
+        thread = session.event("stopped")["threadId"]
+        assert frames(session, thread)[0] == ("inner", line_of("in inner"))
+        assert evaluate(session, thread, "RANK") == str(rank)
+        session.ask("next", threadId=thread)
+        assert session.event("stopped")["reason"] == "step"
+    return editor
+
+
+# --- ssh ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    if not os.path.exists(SSHD):
+        pytest.skip("needs sshd")
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for namespaces")
+    hosts = Hosts(tmp_path / "hosts", "host-1", "host-2")
+    for rank, name in enumerate(hosts.names):
+        hosts.start_rank(name, "two-hosts", rank, 2, LOOP, "loops")
+    yield hosts
+    hosts.end()
+
+
+def test_ranks_on_two_hosts(hosts: Hosts) -> None:
+    """Through ssh alone: one attach, a session for each, named with its host; a host that goes
+    down takes its own session with it."""
+    environment = {**hosts.environment(), "RANKDBG_TARGET": hosts.target}
+    wait_for(
+        lambda: rankdbg("ps", env=environment).stdout.count("loops") >= 1,
+        lambda: rankdbg("ps", env=environment),
+    )
+    with DapServer(environment) as server:
+        editor = stop_all(server, 2)
+        assert [name.rpartition(" · ")[2] for name in sorted(editor.sessions)] == [
+            "host-1",
+            "host-2",
+        ]
+        sessions = editor.living()
+        hosts.stop("host-2")
+        sessions[1].event("terminated")
+        wait_for(lambda: "host-2 has left" in editor.parent.console(), editor.parent.console)
+        assert len(sessions[0].ask("threads")["threads"]) == 1
+        editor.leave()
+
+
+# --- Slurm ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slurm() -> Iterator[SlurmCluster]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.mark.slow
+def test_ranks_of_a_slurm_job(slurm: SlurmCluster) -> None:
+    """Through one srun, whose lines are short, and whose stdin all nodes hear."""
+    options = ("-N2", "--ntasks-per-node=1", "--job-name=dap")
+    job = slurm.submit_ranks(LOOP, "loops", options=options)
+    slurm.wait_for_ranks(job, 2, "loops")
+    with DapServer(slurm.environment, "-t", f"slurm:{job}") as server:
+        editor = stop_all(server, 2)
+        assert editor.say("ask all RANK // 2") == "0-1  0"
+        editor.leave()
+
+
+# --- other Pythons --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("python", PYENV, ids=lambda path: path.parents[1].name)
+def test_debugpy_is_brought_along(job: Job, python: Path) -> None:
+    """To a Python that has none; when the editor has left, the rank goes on."""
+    job.start(python, LOOP, "loops", env={"RANK": "0", "WORLD_SIZE": "1"})
+    job.wait_for(lambda ranks: [r.where.function for r in ranks if r.where] in (["loops"],))
+    with DapServer(job) as server:
+        for _ in range(2):
+            editor = stop_all(server, 1)
+            editor.leave()
+    (brought,) = [path for path in job.directory.iterdir() if path.name.startswith("debugpy-")]
+    assert (brought / "site-packages/debugpy").is_dir()
+
+    def step() -> int:
+        return int(job.json("ask", "0", "step", "--frame", "loops")["groups"][0]["value"])
+
+    before = step()
+    wait_for(lambda: step() > before, "it goes on")

@@ -1,0 +1,110 @@
+"""`rankdbg vscode`: what editors need, written or printed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from editor import Editor
+from jobs import PROGRAMS, Job, rankdbg
+from rankdbg.frontends.json_comments import _plain, parse
+from waiting import wait_for
+
+
+def test_files_are_written_and_kept(tmp_path: Path) -> None:
+    """One configuration and one task; what stood there stays, comments too."""
+    settings = tmp_path / ".vscode"
+    settings.mkdir()
+    (settings / "launch.json").write_text('{\n  // mine\n  "configurations": [{"name": "x"}]\n}\n')
+    words = ("vscode", "tp=0", "--port", 6000, "--lockstep", "-t", "ssh:gpu-1", "--map", ".=/job")
+    for _ in range(2):
+        result = rankdbg(*words, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert "F5" in result.stdout
+    text = (settings / "launch.json").read_text()
+    mine, ours = _plain(parse(text))["configurations"]
+    assert "// mine" in text and mine == {"name": "x"}
+    assert ours["connect"] == {"host": "127.0.0.1", "port": 6000}
+    assert ours["pathMappings"] == [{"localRoot": "${workspaceFolder}", "remoteRoot": "/job"}]
+    (task,) = json.loads((settings / "tasks.json").read_text())["tasks"]
+    assert ours["preLaunchTask"] == task["label"]
+    assert task["args"][:5] == ["-m", "rankdbg", "dap", "tp=0", "--port"]
+    assert "--lockstep" in task["args"] and "ssh:gpu-1" in task["args"]
+
+
+def test_task_starts_a_server_that_the_configuration_reaches(job: Job, tmp_path: Path) -> None:
+    """The line for which VS Code waits comes, and the attach finds the ranks."""
+    launcher = PROGRAMS / "launch.py"
+    job.start(sys.executable, launcher, 2, PROGRAMS / "dap_loop.py", "loops")
+    job.wait_for(lambda ranks: len(ranks) == 2)
+    job.cli("vscode", "--port", 47811, cwd=tmp_path)
+    (task,) = json.loads((tmp_path / ".vscode/tasks.json").read_text())["tasks"]
+    launch = json.loads((tmp_path / ".vscode/launch.json").read_text())
+    (configuration,) = launch["configurations"]
+    server = subprocess.Popen(
+        [task["command"], *task["args"]], env=job.environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        ends = task["problemMatcher"][0]["background"]["endsPattern"]
+        assert re.match(ends, server.stdout.readline())
+        editor = Editor(configuration["connect"]["port"], **configuration)
+        assert list(editor.attach_all(2)) == [0, 1]
+        editor.leave()
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+@pytest.mark.parametrize("editor", ["nvim", "zed", "emacs", "pycharm"])
+def test_other_editors_are_told(editor: str, tmp_path: Path) -> None:
+    """What to start and what to write, with the port; no file is made."""
+    result = rankdbg("vscode", "--editor", editor, "--port", 6001, cwd=tmp_path)
+    assert "start:  rankdbg dap --port 6001" in result.stdout
+    assert result.stdout.count("6001") >= 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_broken_file_is_left_alone(tmp_path: Path) -> None:
+    """One sentence with the line, and status 2."""
+    (tmp_path / ".vscode").mkdir()
+    launch = tmp_path / ".vscode/launch.json"
+    launch.write_text('{\n"configurations": [\n}')
+    result = rankdbg("vscode", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "launch.json is not JSON with comments: line 3" in result.stderr
+    assert launch.read_text() == '{\n"configurations": [\n}'
+
+
+def test_files_elsewhere_are_found_by_their_content(job: Job, tmp_path: Path) -> None:
+    """A breakpoint in the editor's copy hits in ranks that run another; a file that differs is
+    named."""
+    there, here = tmp_path / "job/src", tmp_path / "workspace/src"
+    for folder in (there, here):
+        folder.mkdir(parents=True)
+        (folder / "steps.py").write_text((PROGRAMS / "dap_loop.py").read_text())
+        (folder / "other.py").write_text(f"name = {str(folder)!r}\n")
+    program = there / "main.py"
+    program.write_text("import other, steps\nsteps.loops()\n")
+    job.start(sys.executable, PROGRAMS / "launch.py", 1, program)
+    job.wait_for(lambda ranks: [r.where.function for r in ranks if r.where] == ["loops"])
+    from editor import DapServer, frames
+
+    with DapServer(job, cwd=here.parent) as server:
+        editor = Editor(server.port)
+        text = (here / "steps.py").read_text().splitlines()
+        line = next(number for number, text in enumerate(text, 1) if "# in inner" in text)
+        editor.break_at(here / "steps.py", line)
+        session = editor.attach_all(1)[0]
+        thread = session.event("stopped")["threadId"]
+        assert frames(session, thread)[0] == ("inner", line)
+        (frame, *_) = session.ask("stackTrace", threadId=thread)["stackFrames"]
+        assert frame["source"]["path"] == str(here / "steps.py")
+        words = "breakpoints in ./src/other.py may not hit: rank 0 runs another version of it"
+        wait_for(lambda: words in editor.parent.console(), editor.parent.console)
+        editor.leave()
