@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-CALLS = 500_000
+CALLS = 100_000
 speed = 0.0
 
 

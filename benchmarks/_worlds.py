@@ -64,7 +64,7 @@ def _job(world: int, *program: object) -> Iterator[tuple[Job, list[Rank]]]:
         job = Job(f"bench-{os.getpid()}", Path(scratch))
         try:
             launched = job.start(sys.executable, *program)
-            yield job, _arrived(job, launched, world)
+            yield job, arrive(job, launched, world)
         finally:
             job.end()
 
@@ -76,7 +76,7 @@ def _is_there(rank: Rank) -> bool:
 _PLACES = ("waits", "waits_elsewhere", "steps", "train_step")
 
 
-def _arrived(job: Job, launched: subprocess.Popen[str], world: int) -> list[Rank]:
+def arrive(job: Job, launched: subprocess.Popen[str], world: int) -> list[Rank]:
     deadline = time.monotonic() + PATIENCE
     with job.session(timeout=PATIENCE) as session:
         while time.monotonic() < deadline and launched.poll() is None:

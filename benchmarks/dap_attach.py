@@ -26,16 +26,16 @@ from editor import DapServer, Editor
 
 RANKS = 8
 ROUNDS = 5
-SLICES = 25
+SLICES = 15
 RANK = Path(__file__).parent / "_dap_rank.py"
 LINE = next(n for n, text in enumerate(RANK.read_text().splitlines(), 1) if "# the break" in text)
 
 
 @contextlib.contextmanager
-def running(name: str, count: int, what: str, **env: str) -> Iterator[Job]:
+def running(name: str, count: int, what: str, python: object = sys.executable, **env: str) -> Iterator[Job]:
     with tempfile.TemporaryDirectory() as scratch:
         job = Job(name, Path(scratch))
-        job.start(sys.executable, PROGRAMS / "launch.py", count, RANK, what, env=env)
+        job.start(python, PROGRAMS / "launch.py", count, RANK, what, env=env)
         try:
             job.wait_for(
                 lambda ranks: (
@@ -145,8 +145,8 @@ def speed(job: Job) -> float:
     return max(seen)
 
 
-def loop_speed() -> None:
-    with running("bench-calls", 1, "calls") as job, DapServer(job) as server:
+def loop_speed(python: object = sys.executable) -> None:
+    with running("bench-calls", 1, "calls", python) as job, DapServer(job) as server:
         before = speed(job)
         editor = Editor(server.port)
         editor.break_at(RANK, LINE)

@@ -116,6 +116,22 @@ def test_ask(slurm: SlurmCluster, training: str) -> None:
     assert result.stdout.split() == ["0-7", "8"], result.stderr
 
 
+def test_why(slurm: SlurmCluster, training: str) -> None:
+    """A healthy job is not accused; one rank that stands on one node is, by its name."""
+    target = ("-t", f"slurm:{training}")
+    verdict = slurm.json("why", *target)
+    assert (verdict["stuck"], verdict["guilty"]) == (False, ""), verdict
+    line = TORCH.read_text().split("mean = ")[0].count("\n") + 1
+    assert slurm.cli("break", *target, f"slurm_torch.py:{line}", "--ranks", "5").returncode == 0
+    wait_for(lambda: slurm.json("list", *target)["stops"], "it stops")
+    verdict = slurm.json("why", *target)
+    assert (verdict["stuck"], verdict["guilty"]) == (True, "5"), verdict
+    assert verdict["cause"] == "at-breakpoint"
+    assert verdict["victims"] == "0-4,6-7"
+    assert slurm.cli("break", *target, "--clear").returncode == 0
+    assert slurm.cli("continue", *target).returncode == 0
+
+
 def test_break_list_cast_continue(slurm: SlurmCluster, training: str) -> None:
     """A break in a rank far away stops it, and it goes on when told to."""
     target = ("-t", f"slurm:{training}")

@@ -16,6 +16,9 @@ from rankdbg.verdicts.hang_rules import HangRule
 from rankdbg.verdicts.hangs import Verdict, judge
 from rankdbg.verdicts.traces import Trace
 
+# How a job is looked at, if nobody says otherwise: so long, so often, and for how long at most
+# where that settles it.
+SECONDS, SAMPLES, LONGEST = 1.0, 3, 6.0
 # Native frames stop a process for a moment: only those that a verdict hangs on.
 MOST_NATIVE = 16
 
@@ -125,7 +128,11 @@ class Looking:
 
 
 def find_verdict(
-    looking: Looking, rules: Sequence[HangRule], seconds: float, samples: int, longest: float
+    looking: Looking,
+    rules: Sequence[HangRule],
+    seconds: float = SECONDS,
+    samples: int = SAMPLES,
+    longest: float = LONGEST,
 ) -> tuple[Verdict, Evidence]:
     """Watch, and where that does not settle it watch for longer, or look at native frames."""
     looking.watch(seconds, samples)

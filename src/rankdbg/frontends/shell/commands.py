@@ -39,6 +39,7 @@ break FILE:LINE [if CONDITION] [log "x={x}"] [ranks(tp=0)]
 clear [FILE:LINE] [ranks(tp=0)]     take this break away, or all
 ask RANKS EXPRESSION    a value from ranks, stopped or running
 where [RANKS]           one merged tree of their stacks
+why                     who holds the others up, where, why
 quit                    leave; the stops stay
 short: l a c q h        ranks: all  3  0-6,9  tp=0  ranks(pp=2, dp=(1,3))"""
 
@@ -61,6 +62,7 @@ class Commands:
             "clear": self._clear,
             "ask": self._ask,
             "where": self._where,
+            "why": self._why,
             "help": self._help,
         }
         lines.complete = self.complete
@@ -203,6 +205,16 @@ class Commands:
         ranks, everybody = self._chosen(rest)
         seen, silent = self._session.stacks(ranks)
         StackReport(seen, silent, everybody).print(self._terminal, full=False, with_locals=False)
+
+    def _why(self, rest: str) -> None:
+        from rankdbg.frontends.looking import Looking, find_verdict
+        from rankdbg.frontends.reports.verdicts import VerdictReport
+        from rankdbg.verdicts.hang_rules import load_hang_rules
+
+        ranks, everybody = self._chosen(rest)
+        looking = Looking(self._session, ranks, everybody)
+        verdict, evidence = find_verdict(looking, load_hang_rules())
+        VerdictReport(verdict, evidence, everybody).print(self._terminal)
 
     def _help(self, rest: str) -> None:
         for line in HELP.splitlines():

@@ -25,8 +25,6 @@ from rankdbg.types import Rank, Silence
 from rankdbg.verdicts.hang_rules import HangRule
 from rankdbg.verdicts.hangs import Verdict
 
-WATCHED_SECONDS, SAMPLES, LONGEST = 1.0, 3, 6.0
-
 
 @dataclass(frozen=True)
 class Collection:
@@ -50,7 +48,7 @@ def collect(
 ) -> Collection | None:
     """Look at the job and write down all there is to see."""
     looking = Looking(session, ranks, ranks)
-    verdict, evidence = find_verdict(looking, rules, WATCHED_SECONDS, SAMPLES, LONGEST)
+    verdict, evidence = find_verdict(looking, rules)
     if only_if_stuck and not verdict.stuck:
         return None
     report = VerdictReport(verdict, evidence, ranks)
