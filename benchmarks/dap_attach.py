@@ -32,9 +32,11 @@ LINE = next(n for n, text in enumerate(RANK.read_text().splitlines(), 1) if "# t
 
 
 @contextlib.contextmanager
-def running(name: str, count: int, what: str, python: object = sys.executable, **env: str) -> Iterator[Job]:
+def running(
+    name: str, count: int, what: str, python: object = sys.executable, **env: str
+) -> Iterator[Job]:
     with tempfile.TemporaryDirectory() as scratch:
-        job = Job(name, Path(scratch))
+        job = Job(f"{name}-{os.getpid()}", Path(scratch))
         job.start(python, PROGRAMS / "launch.py", count, RANK, what, env=env)
         try:
             job.wait_for(

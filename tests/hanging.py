@@ -19,6 +19,7 @@ HANGS = PROGRAMS / "hangs"
 PATIENCE = 120.0  # torch takes long to load on a machine that is busy
 SETTLED = 2.0  # what has stood for less is hardly a hang
 AHEAD = 2
+LIFETIME = 900  # seconds: nobody is left where the tests themselves are killed
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,12 @@ class Start:
         return int(self.ranks.partition("/")[0])
 
     def command(self) -> list[str]:
-        program = str(HANGS / f"{self.program}.py")
-        if not self.torchrun:
-            return [sys.executable, str(PROGRAMS / "launch.py"), self.ranks, program]
-        torchrun = str(Path(sys.executable).parent / "torchrun")
-        return [torchrun, "--standalone", "--nproc-per-node", self.ranks, program]
+        launcher = [sys.executable, str(PROGRAMS / "launch.py")]
+        if self.torchrun:
+            torchrun = str(Path(sys.executable).parent / "torchrun")
+            launcher = [torchrun, "--standalone", "--nproc-per-node"]
+        limit = ["timeout", "--signal=KILL", str(LIFETIME)]
+        return [*limit, *launcher, self.ranks, str(HANGS / f"{self.program}.py")]
 
 
 class HangingJob:
@@ -81,8 +83,8 @@ class HangingJob:
     def _what_is_wrong(self) -> str:
         return f"{self._log.read_text()}\n{self._errors.read_text()}"
 
-    def why(self) -> Any:
-        result = self.job.cli("why", "--json")
+    def why(self, *options: str) -> Any:
+        result = self.job.cli("why", "--json", *options)
         assert result.returncode in (0, 1), result.stderr
         return json.loads(result.stdout)
 

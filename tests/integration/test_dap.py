@@ -16,6 +16,7 @@ import pytest
 from dap_client import DapClient
 from editor import INITIALIZE, DapServer, Editor, evaluate, frames, variables
 from jobs import PROGRAMS, Job
+from rankdbg.types import Answer
 from waiting import wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
@@ -51,10 +52,16 @@ def start_torch(job: Job, count: int) -> Path:
 
 
 def steps(job: Job) -> list[int]:
-    """How far each rank is."""
-    with job.session() as session:
-        answers = session.evaluate(session.job(job.name), "step", "loops")
-    return [int(answer.value["text"]) for answer in answers]
+    """How far each rank is, as soon as each of them loops."""
+
+    def look() -> list[int] | None:
+        with job.session() as session:
+            answers = session.evaluate(session.job(job.name), "step", "loops")
+        values = [answer.value for answer in answers if isinstance(answer, Answer)]
+        looping = len(values) == len(answers) and all(v["kind"] == "number" for v in values)
+        return [int(value["text"]) for value in values] if looping else None
+
+    return wait_for(look, "every rank loops")
 
 
 def wait_until_running(job: Job) -> None:
@@ -352,6 +359,46 @@ def test_stopped_ranks_stay_with_stay(job: Job) -> None:
         again.say("continue")
         wait_until_running(job)
         again.leave()
+
+
+def test_rank_is_as_before_when_the_editor_has_left(job: Job, server: DapServer) -> None:
+    """debugpy is loaded by the first session; afterwards no thread of it runs, and none of the
+    program's is traced."""
+
+    def asked(expression: str) -> set[str]:
+        groups = job.json("ask", "all", expression, "--frame", "loops")["groups"]
+        return {group["value"] for group in groups}
+
+    loaded = "'pydevd' in sys.modules"
+    assert asked(loaded) == {"False"}
+    editor = Editor(server.port)
+    editor.attach_all(2)
+    assert asked(loaded) == {"True"}
+    editor.leave()
+    wait_for(lambda: asked("traced") == {"False"}, lambda: asked("traced"))
+    names = "[t.name for t in sys.modules['threading'].enumerate()]"
+    wait_for(lambda: asked(names) == {"['MainThread']"}, lambda: asked(names))
+
+
+def test_broken_channel_comes_back(job: Job, server: DapServer) -> None:
+    """The node process is killed: the ranks go on, and get sessions again."""
+    editor = Editor(server.port)
+    editor.break_at(LOOP, line_of(LOOP, "in loops"))
+    before = editor.attach_all(2)
+    for session in before.values():
+        session.event("stopped")
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    nodes = [int(pid) for pid in children.read_text().split()]
+    editor.breakpoints.clear()
+    for node in nodes:
+        os.kill(node, signal.SIGKILL)
+    for session in before.values():
+        session.event("terminated")
+        session.wait_closed()
+    again = editor.wait_for(2)
+    assert all(session not in before.values() for session in again.values())
+    wait_until_running(job)
+    editor.leave()
 
 
 def test_rank_that_dies_leaves(job: Job, editor: Editor) -> None:

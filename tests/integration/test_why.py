@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -90,25 +91,39 @@ TABLE = [
     runs("idle_asyncio_server", "idle", ranks="1"),
 ]
 
-# What differs where there is no agent. Which lines the ranks stand at can be seen; not the sizes
+# What differs where no agent is asked. Which lines the ranks stand at can be seen; not the sizes
 # of tensors, nor which group a collective is in, nor what a rank has called before.
 LEFT_OUT_OR_MISMATCH = frozenset({"collective-mismatch", "missing-from-collective"})
 FROM_OUTSIDE: dict[str, dict[str, Any]] = {
-    # breakpoint() is a pdb that reads from stdin.
-    "at_breakpoint": {"causes": frozenset({"forgotten-debugger"})},
     "mismatch_size": {"causes": LEFT_OUT_OR_MISMATCH},
     "missing_from_collective": {"causes": LEFT_OUT_OR_MISMATCH},
     # Three are at one line and two at another, of which one belongs there.
     "missing_from_sub_group": {"guilty": "", "causes": frozenset()},
 }
+# And where there is none: breakpoint() is a pdb that reads from stdin.
+WITHOUT_AGENT = {**FROM_OUTSIDE, "at_breakpoint": {"causes": frozenset({"forgotten-debugger"})}}
+
+# Those that are also started without an agent: one of each kind of evidence, since each job has
+# to load torch. RANKDBG_TEST_HANGS=all starts all of them so.
+STARTED_WITHOUT = {
+    "data_loader_worker", "endless_loop", "store_key_never_set", "gil_held", "stopped_by_signal",
+    "forgotten_debugger", "at_breakpoint", "sleeping", "mismatch_kind", "rank_never_started",
+    "rank_died", "healthy_training", "slow_but_alive", "idle_http_server",
+}  # fmt: skip
 
 
-def from_outside(expected: Expected) -> Expected:
+def without_agent(expected: Expected) -> Expected:
     start = replace(expected.start, agent=False)
-    return replace(expected, start=start, **FROM_OUTSIDE.get(start.program, {}))
+    return replace(expected, start=start, **WITHOUT_AGENT.get(start.program, {}))
 
 
-CASES = [each for row in TABLE for each in (row, from_outside(row))]
+EVERY_ONE = os.environ.get("RANKDBG_TEST_HANGS") == "all"
+CASES = [
+    case
+    for row in TABLE
+    for case in (row, without_agent(row))
+    if case.start.agent or EVERY_ONE or row.start.program in STARTED_WITHOUT
+]
 
 
 @pytest.fixture(scope="module")
@@ -140,8 +155,14 @@ def _starts_after(test: pytest.Item) -> list[Start]:
 
 @pytest.mark.parametrize("expected", CASES, ids=lambda case: str(case.start))
 def test_verdict(hanging: HangingJob, expected: Expected) -> None:
-    """Whether the job is stuck, by whom, and for which cause."""
-    verdict = hanging.why()
+    """Whether the job is stuck, by whom, and for which cause; the same where no agent is asked."""
+    check(hanging.why(), expected)
+    if expected.start.agent and not expected.start.at_once:
+        outside = replace(expected, **FROM_OUTSIDE.get(expected.start.program, {}))
+        check(hanging.why("--outside"), outside)
+
+
+def check(verdict: Any, expected: Expected) -> None:
     said = json.dumps(verdict, indent=1)
     assert verdict["stuck"] is expected.stuck, said
     assert verdict["guilty"] == expected.guilty, said

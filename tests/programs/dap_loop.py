@@ -17,6 +17,7 @@ def loops():
     while True:
         inner(step)
         step += 1  # in loops
+        traced = sys.gettrace() is not None
         time.sleep(0.002)
 
 

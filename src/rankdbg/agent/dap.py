@@ -15,7 +15,7 @@ import threading
 from types import FrameType
 from typing import Any
 
-from rankdbg.agent import dap_stops, stacks, threads
+from rankdbg.agent import dap_stops, stacks, threads, workers
 
 # What is used of pydevd, none of which is promised to anybody: looked for before it is used.
 _NEEDED = {
@@ -147,8 +147,20 @@ def _begin(connection: Any) -> None:
     _here = True
     dap_stops.current().add_dap_messages_listener(dap_stops.Watch())
     if _BEFORE_MONITORING and _helper() is None:
-        # Only a thread itself can have itself traced: the main thread at its next chance.
-        threads.call_in_main(lambda: dap_stops.current().enable_tracing(), _MAIN_SECONDS)
+        # Only a thread itself can have itself traced: the main thread at its next chance, one
+        # that gets its work from a framework when it begins the next piece.
+        if _join not in workers.at_begin:
+            workers.at_begin.append(_join)
+        threads.call_in_main(_join, _MAIN_SECONDS)
+
+
+def _join() -> None:
+    """In a thread of the program: traced while an editor is here, and not afterwards."""
+    current = dap_stops.current()
+    if _here and current is not None:
+        current.enable_tracing()
+    else:
+        _untrace()
 
 
 def _show_tensors(wanted: bool) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from rankdbg import grouping
 from rankdbg.types import Frame, Rank, Stack
-from rankdbg.user_code import innermost_user_frame, is_user_code
+from rankdbg.user_code import innermost_user_frame, is_native, is_user_code
 from rankdbg.verdicts.collectives import Findings
 from rankdbg.verdicts.gpu_signs import Sign as GpuSign
 
@@ -99,7 +99,9 @@ class Seen:
 
     @cached_property
     def native_main(self) -> Frames:
-        return next((stack.frames for stack in self.native if stack.main), ())
+        """Those of C and C++ alone: a method of Python may have the name of a function there."""
+        main = next((stack.frames for stack in self.native if stack.main), ())
+        return tuple(frame for frame in main if is_native(frame.file))
 
     # --- other threads ------------------------------------------------------------------
 
