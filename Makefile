@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench format clean
+.PHONY: help demo test lint bench format reference gallery clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -29,6 +29,12 @@ format: $(VENV)/.tested-with ## let ruff format the code
 
 bench: $(VENV)/.tested-with ## all benchmarks, each with the peer's figure
 	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+reference: $(VENV)/.installed ## write the pages of docs/reference that are made from the code
+	$(BIN)/python docs/make_reference.py
+
+gallery: $(VENV)/.tested-with ## run all jobs that hang, and write what rankdbg says into docs/gallery.md
+	$(BIN)/python tests/gallery.py
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

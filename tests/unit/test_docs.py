@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from rankdbg import errors
 from rankdbg.clusters import CLUSTERS
 from rankdbg.frontends.cli import VERBS, verb_parser
+from rankdbg.frontends.watch.settings import Settings
+from rankdbg.verdicts.hang_rules import ROLES, WORDS, HangRule, load_hang_rule_file
+from rankdbg.verdicts.log_rules import load_rule_file
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs/reference").glob("*.md")}
@@ -61,6 +66,43 @@ def test_every_schema_is_in_the_reference() -> None:
     kinds = set(re.findall(r"print_json\(\"(\w+)\"", source))
     assert kinds
     assert all(f"`rankdbg.{kind}/1`" in REFERENCE["json.md"] for kind in kinds)
+
+
+def test_causes_are_those_of_the_rules() -> None:
+    """The page is as docs/make_reference.py writes it."""
+    made = runpy.run_path(str(ROOT / "docs/make_reference.py"))["causes"]()
+    assert REFERENCE["causes.md"] == made, "make reference"
+
+
+def test_every_cause_is_in_the_reference() -> None:
+    """Also those that no rule names, but the comparison of ranks."""
+    source = (ROOT / "src/rankdbg/verdicts/hangs.py").read_text()
+    names = set(re.findall(r"\"([a-z]+(?:-[a-z]+)+)\"", source))
+    assert {"rank-died", "collective-mismatch"} <= names
+    assert all(f"\n### {name}\n" in REFERENCE["causes.md"] for name in names)
+
+
+def test_every_key_and_word_of_hang_rules_is_in_the_reference() -> None:
+    """A row for each key and role, and each word that texts may name."""
+    text = REFERENCE["rules.md"].split("## `[[hang]]`")[1]
+    names = [*(field.name for field in fields(HangRule)), *ROLES, *WORDS]
+    assert [name for name in names if f"`{name}`" not in text and f"`{{{name}}}`" not in text] == []
+
+
+def test_rules_in_the_reference_can_be_used(tmp_path: Path) -> None:
+    """Each example is a file of rules of logs or of hangs."""
+    examples = re.findall(r"```toml\n(.*?)```", REFERENCE["rules.md"], re.DOTALL)
+    file = tmp_path / "example.toml"
+    for example in examples:
+        file.write_text(example)
+        assert load_rule_file(str(file)).names() or load_hang_rule_file(str(file))
+    assert len(examples) == 2
+
+
+def test_every_setting_of_watch_is_in_the_guide() -> None:
+    """A row in its table."""
+    guide = (ROOT / "docs/guides/watch-overnight.md").read_text()
+    assert [f.name for f in fields(Settings) if f"| `{f.name}` |" not in guide] == []
 
 
 def test_links_lead_somewhere() -> None:

@@ -144,6 +144,12 @@ def test_idle_is_not_stuck() -> None:
     assert verdict_on(seen(0, asleep, call="clock_nanosleep")).state == "idle"
 
 
+def test_a_loop_with_pauses_moves() -> None:
+    """It was found asleep each time, and has run in between: told by another line."""
+    asleep = [stack(f"train /job/train.py:{n}", "<module> /job/train.py:9") for n in (4, 5, 4)]
+    assert verdict_on(seen(0, *asleep, call="clock_nanosleep", world=1)).state == "moving"
+
+
 def test_a_deadlock_without_other_ranks() -> None:
     """One process whose threads wait for each other's locks is stuck by itself."""
     main = stack("transfer /job/bank.py:5", "<module> /job/bank.py:20")

@@ -123,7 +123,9 @@ class Looking:
         if self._outside or not any(rank.agent for rank in self._alive):
             return {}
         gone = [Silence(rank, "it has ended") for rank in self._gone]
-        traces = traces_of([*self._session.collectives(self._alive), *gone])
+        # All are asked, whoever is to be looked at: those who wait tell about the others.
+        everybody = [*self._alive, *(rank for rank in self._others if rank.kind == "rank")]
+        traces = traces_of([*self._session.collectives(everybody), *gone])
         return {trace.rank: trace for trace in traces}
 
 

@@ -120,6 +120,10 @@ def _of_one_cause(case: _Case, numbers: Iterable[int]) -> list[list[int]]:
 
 def _accuse_culprit(case: _Case, culprit: Culprit, numbers: list[int]) -> Finding:
     signs = tuple(case.by_number[n] for n in numbers if n in case.by_number)
+    if not signs and {*numbers} <= {rank.number for rank in case.evidence.others}:
+        why = "Others wait for it, and it was not to be looked at."
+        says = "was not looked at"
+        return Finding("elsewhere", tuple(numbers), (), says, why, "rankdbg why", 0, culprit)
     if not signs:
         return _absent(case, numbers, culprit)
     sign = signs[0]
@@ -347,7 +351,7 @@ def _state_without_culprits(case: _Case) -> State:
     if not signs:
         return "ended"
     if all(sign.rule.role in ("idle", "outside") for sign in signs):
-        return "idle"
+        return "moving" if any(sign.seen.stirred for sign in signs) else "idle"
     if case.waiting and not any(s.seen.stirred for s in case.waiting):
         if _youngest(case) < STARTING_SECONDS:
             return "starting"

@@ -37,7 +37,7 @@ VERBS = {
     "forward": "ports of a node's loopback, here, through the job's own launcher",
     "doctor": "what the logs say: what failed first, why, and what to do",
     "phases": "in which phase each rank is, as far as its log tells",
-    "rules": "the failures and phases that logs are read for; test a rule file",
+    "rules": "known failures, phases and causes of hangs; test a rule file",
     "check": "what works on every node of a target, and what to change",
     "save": "keep everything that can be seen now, to look at later",
     "demo": "a small real job that hangs, and what rankdbg says about it",

@@ -90,6 +90,10 @@ def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], roster: Roster) 
     living = [roster.ages[rank.process] for rank in members if rank.state != "gone"]
     if living:
         parts.append(f"for {duration(max(living))}")
+    steps = {rank.step for rank in members if rank.step is not None}
+    if steps:
+        low, high = min(steps), max(steps)
+        parts.append(f"step {low}" if low == high else f"steps {low} to {high}")
     return "   ".join(part for part in parts if part)
 
 

@@ -1,4 +1,4 @@
-"""The failures, harmless lines and phases that logs are read for.
+"""The failures and phases that logs are read for, and the causes of hangs.
 
   rankdbg rules                       all of them
   rankdbg rules cuda_oom              one: its lines, cause, fix, links
@@ -10,10 +10,15 @@ docs/reference/rules.md describes the format of a rule file.
 from __future__ import annotations
 
 import argparse
+import textwrap
+from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import print_json
 from rankdbg.frontends.terminal import Terminal, cut
+
+if TYPE_CHECKING:
+    from rankdbg.verdicts.hang_rules import HangRule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,15 +35,18 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(mode: str, as_json: bool) -> int:
+    from rankdbg.verdicts.hang_rules import load_hang_rules
     from rankdbg.verdicts.log_rules import FailureRule, HarmlessRule, load_rules
 
     rules = load_rules()
+    hangs = [rule for rule in load_hang_rules() if mode in ("", rule.cause)]
     chosen = {name: rule for name, rule in rules.failures.items() if mode in ("", name)}
     calm = {name: rule for name, rule in rules.harmless.items() if mode in ("", name)}
-    if mode and not chosen and not calm:
+    if mode and not chosen and not calm and not hangs:
         import difflib
 
-        near = difflib.get_close_matches(mode, [*rules.failures, *rules.harmless], n=1)
+        causes = [rule.cause for rule in load_hang_rules()]
+        near = difflib.get_close_matches(mode, [*rules.failures, *rules.harmless, *causes], n=1)
         raise BadInput(f"no mode {mode!r}", hint=f"rankdbg rules {near[0] if near else ''}".strip())
     if as_json:
         print_json(
@@ -47,6 +55,7 @@ def _show(mode: str, as_json: bool) -> int:
                 "failures": [vars(rule) for rule in chosen.values()],
                 "harmless": [vars(rule) for rule in calm.values()],
                 "phases": [] if mode else [vars(rule) for rule in rules.phases],
+                "hangs": [vars(rule) for rule in hangs],
             },
         )
         return 0
@@ -57,6 +66,10 @@ def _show(mode: str, as_json: bool) -> int:
         terminal.print(f"harmless: {', '.join(calm)}")
         stacks = dict.fromkeys(rule.stack for rule in rules.phases)
         terminal.print(f"phases of: {', '.join(stacks)}")
+        known = ", ".join(dict.fromkeys(rule.cause for rule in hangs))
+        text = f"causes of hangs: {known}"
+        for line in textwrap.wrap(text, terminal.width, break_on_hyphens=False):
+            terminal.print(line)
         return 0
     every: dict[str, FailureRule | HarmlessRule] = {**chosen, **calm}
     for name, shown in every.items():
@@ -69,17 +82,31 @@ def _show(mode: str, as_json: bool) -> int:
         terminal.print(f"  do     {getattr(shown, 'fix', 'nothing')}")
         for link in getattr(shown, "links", ()):
             terminal.print(f"  see    {link}")
+    for hang in hangs:
+        _print_hang(terminal, hang)
     return 0
+
+
+def _print_hang(terminal: Terminal, rule: HangRule) -> None:
+    terminal.print(f"{terminal.bold(rule.cause)} ({rule.role})")
+    for name, value in vars(rule).items():
+        if isinstance(value, tuple) and value:
+            terminal.print(f"  {name:8} {cut('  '.join(value), terminal.width - 11)}")
+    terminal.print(f"  says     {rule.says}")
+    terminal.print(f"  why      {rule.why}")
+    terminal.print(f"  do       {rule.fix}")
 
 
 def _check(words: list[str], as_json: bool) -> int:
     """Whether the file's rules can be used, and which lines each of them matches."""
     from rankdbg.frontends.reading_logs import scan_paths
+    from rankdbg.verdicts.hang_rules import load_hang_rule_file
     from rankdbg.verdicts.log_rules import load_rule_file
 
     if not words:
         raise BadInput("which rule file?", hint="rankdbg rules check FILE [PATH ...]")
     rules = load_rule_file(words[0])
+    hangs = load_hang_rule_file(words[0])
     names = rules.names()
     scans = scan_paths(words[1:], rules.patterns()) if words[1:] else []
     found: dict[str, list[str]] = {name: [] for name in names}
@@ -89,13 +116,16 @@ def _check(words: list[str], as_json: bool) -> int:
                 found[hit.pattern].append(f"{scan.path}:{hit.line}: {hit.text.strip()}")
     if as_json:
         rows = [{"rule": names[name], "lines": lines} for name, lines in found.items()]
-        print_json("rules", {"file": words[0], "rules": rows})
+        causes = [rule.cause for rule in hangs]
+        print_json("rules", {"file": words[0], "rules": rows, "hangs": causes})
         return 0
     terminal = Terminal()
-    count = len(names)
+    count = len(names) + len(hangs)
     terminal.print(f"{words[0]}: {count} rule{'s' if count != 1 else ''}, can be used")
     for name, lines in found.items():
         terminal.print(f"{names[name]}: {len(lines)} lines" if scans else names[name])
         for line in lines[:5]:
             terminal.print("  " + cut(line, terminal.width - 2))
+    for rule in hangs:
+        terminal.print(f"hang: {rule.cause} ({rule.role})")
     return 0

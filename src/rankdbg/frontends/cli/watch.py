@@ -156,7 +156,7 @@ def _until_gone(session: Any, job: str, over: threading.Event) -> Any:
 def _watch_command(options: argparse.Namespace, settings: Settings, command: list[str]) -> int:
     from rankdbg.frontends.cli.run import job_name
 
-    name = options.job or job_name(command)
+    name = options.job or _of_allocation(options) or job_name(command)
     words = [sys.executable, "-m", "rankdbg", "run", "--job", name, "--", *command]
     # A group of its own: what we end at a hang is the job, whole, and nobody else.
     child = subprocess.Popen(words, preexec_fn=os.setpgrp)
@@ -170,6 +170,12 @@ def _watch_command(options: argparse.Namespace, settings: Settings, command: lis
         _end(child)
         return settings.exit_status
     return _status(child.wait())
+
+
+def _of_allocation(options: argparse.Namespace) -> str:
+    """Inside an allocation of Slurm the job is looked for on all its nodes, by this name."""
+    number = os.environ.get("SLURM_JOB_ID", "")
+    return f"slurm-{number}" if number and not options.target else ""
 
 
 def _beside(

@@ -102,7 +102,8 @@ class Child:
             if message.get("command") in ("disconnect", "terminate"):
                 self._disconnect(message)
                 return
-            self._send(body) if self._passes(message) else None
+            if self._passes(message):
+                self._send(body)
 
     def _passes(self, message: Message) -> bool:
         """Whether the rank gets a message as it is."""

@@ -70,10 +70,11 @@ def _parsed(body: bytes) -> Message:
         raise Garbage("no DAP: a body that is no JSON") from None
     if not isinstance(message, dict) or message.get("type") not in ("request", "response", "event"):
         raise Garbage("no DAP: a body that is no request, response or event")
-    if not isinstance(message.get("seq", 0), int):
-        raise Garbage("no DAP: a message whose number is none")
-    if message["type"] == "request" and not isinstance(message.get("arguments") or {}, dict):
-        raise Garbage("no DAP: arguments that are no object")
+    if message["type"] == "request":
+        if type(message.get("seq")) is not int or not isinstance(message.get("command"), str):
+            raise Garbage("no DAP: a request without its number or its command")
+        if not isinstance(message.get("arguments") or {}, dict):
+            raise Garbage("no DAP: arguments that are no object")
     return message
 
 

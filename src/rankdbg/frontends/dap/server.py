@@ -51,6 +51,9 @@ class Server:
             self._converse(client, known=uid is not None)
         except Garbage as error:
             _say(f"refused a connection: {error}")
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            # Arguments of another kind than DAP has there.
+            _say(f"a session ended: its editor sent what cannot be understood ({error!r})")
         finally:
             client.close()
             client.closed()
@@ -92,7 +95,11 @@ class Server:
         given = str(ours.get("token") if isinstance(ours, dict) else "")
         child = str(ours.get("rank") if isinstance(ours, dict) else "")
         token = self._hub.settings.token
-        if known or hmac.compare_digest(given, token) or self._hub.child(child) is not None:
+        if (
+            known
+            or hmac.compare_digest(given.encode(), token.encode())
+            or self._hub.child(child) is not None
+        ):
             return True
         _say(f'an editor needs this in its configuration: "{OURS}": {{"token": "{token}"}}')
         client.refuse(attach, "rankdbg cannot tell whose editor this is; its terminal says how")

@@ -239,12 +239,20 @@ def _beside(sampled: Sampled) -> Iterator[str]:
         yield f"{sampled.gil} holds the GIL" + (f", {waiting} waits for it" if waiting else "")
     elif sampled.waits_for_gil:
         yield f"{', '.join(sampled.waits_for_gil)} waits for the GIL"
-    for kernel in sampled.kernels:
-        yield f"on GPU {kernel.get('device', '?')} runs {kernel.get('name', 'a kernel')}" + "".join(
+    yield from kernel_lines(sampled)
+
+
+def kernel_lines(sampled: Sampled) -> list[str]:
+    """on GPU 0 runs spin_kernel, grid 1x1x1, block 1x1x1"""
+    return [
+        f"on GPU {kernel.get('device', '?')} runs {kernel.get('name', 'a kernel')}"
+        + "".join(
             f", {word} {'x'.join(map(str, kernel[word]))}"
             for word in ("grid", "block")
             if kernel.get(word)
         )
+        for kernel in sampled.kernels
+    ]
 
 
 def _stands_still(sampled: Sampled) -> bool:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg.frontends.looking import Looking, find_verdict
+from rankdbg.frontends.reports.stacks import kernel_lines
 from rankdbg.frontends.reports.verdicts import VerdictReport
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.session import Sampled, Session
+from rankdbg.session import Session
 from rankdbg.types import Rank, Silence
 from rankdbg.verdicts.hang_rules import HangRule
 from rankdbg.verdicts.hangs import Verdict
@@ -104,7 +105,12 @@ def _write_kernels(session: Session, ranks: Sequence[Rank], place: Path) -> None
     for sampled in seen:
         if sampled.source != "cuda-gdb":
             continue
-        lines = [_head(sampled.rank), "", "# CUDA kernels", *_kernels(sampled)]
+        lines = [
+            _head(sampled.rank),
+            "",
+            "# CUDA kernels",
+            *(kernel_lines(sampled) or ["none is active"]),
+        ]
         lines += ["", "# Thread backtraces"]
         for stack in sampled.samples[-1] if sampled.samples else ():
             lines.append(f"\nThread {stack.thread}")
@@ -114,11 +120,6 @@ def _write_kernels(session: Session, ranks: Sequence[Rank], place: Path) -> None
             ]
         _write(place / _name("cudagdb", sampled.rank), "\n".join(lines) + "\n")
     _write_silent("cudagdb", [s for s in silent if "not found" not in s.reason], place)
-
-
-def _kernels(sampled: Sampled) -> list[str]:
-    kernels = getattr(sampled, "kernels", ())
-    return [str(kernel) for kernel in kernels] or ["none is active"]
 
 
 def _write_silent(tool: str, silent: Sequence[Silence], place: Path) -> None:

@@ -16,6 +16,9 @@ from rankdbg.session import Session
 from rankdbg.types import Rank
 from rankdbg.verdicts.hang_rules import load_hang_rules
 
+# A job that cannot be found for so long is worth a word.
+LATE_SECONDS = 60.0
+
 
 class Watcher:
     def __init__(
@@ -36,6 +39,7 @@ class Watcher:
         if settings.every:
             heapq.heappush(self._times, self._started + settings.every)
         self._hung = False
+        self._complained = False
 
     def run(self, wait: Callable[[float], bool]) -> bool:
         """Until wait(seconds) says that it is over. True if the job hangs and is to end."""
@@ -54,8 +58,12 @@ class Watcher:
         self._session.forget()
         try:
             ranks = self._session.job(self._job)
-        except RankdbgError:
-            return False  # it has not begun yet, or its nodes do not answer: look again
+        except RankdbgError as error:
+            # It has not begun yet, or its nodes do not answer: look again.
+            if not self._complained and now - self._started > LATE_SECONDS:
+                self._complained = True
+                self._say(error.in_one_line())
+            return False
         try:
             if self._is_time(now):
                 after = duration(now - self._started)
