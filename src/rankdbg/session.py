@@ -332,7 +332,9 @@ class Session:
 
     def collect_all(self, ranks: Sequence[Rank]) -> None:
         """Ask everything that a snapshot should be able to answer."""
+        self.vitals(ranks)
         self.stacks(ranks, threads="all", samples=3, with_locals=True)
+        self.vitals(ranks)
         self.ask(Question("environment"), ranks)
         self.collectives(ranks)
         self.gpus()

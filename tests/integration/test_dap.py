@@ -543,6 +543,7 @@ def test_another_user_is_refused(server: DapServer) -> None:
         b"Content-Length: 5\r\n\r\nhello",
         b"Content-Length: 2\r\n\r\n[]",
         b'Content-Length: 36\r\n\r\n{"type":"request","arguments":[1,2]} ',
+        b'Content-Length: 41\r\n\r\n{"type":"request","command":"initialize"}',
         b"x" * 10000,
     ],
 )
@@ -572,6 +573,20 @@ def test_attach_that_cannot_be_meant_is_refused(server: DapServer) -> None:
         client.ask("initialize", **INITIALIZE)
         assert why in client.refused(command, **arguments)
         client.close()
+
+
+def test_arguments_of_a_wrong_kind_end_their_session_alone(server: DapServer) -> None:
+    """The next editor is served."""
+    for arguments in ({"breakpoints": 5}, {"breakpoints": [1], "source": 3}):
+        editor = Editor(server.port)
+        editor.attach_all(2)
+        editor.parent.request("setBreakpoints", **arguments)
+        editor.parent.request("completions", text=3, column="x")
+        editor.parent.wait_closed()
+        editor.close()
+    again = Editor(server.port)
+    again.attach_all(2)
+    again.leave()
 
 
 def test_port_that_is_taken_is_one_sentence(job: Job, server: DapServer) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import ray_cluster
 from editor import DapServer, Editor, evaluate, frames
 from jobs import PROGRAMS, Job, rankdbg
+from kubernetes_cluster import Kubernetes, reason_not_here
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import SSHD, Hosts
 from waiting import wait_for
@@ -96,6 +99,65 @@ def test_ranks_of_a_slurm_job(slurm: SlurmCluster) -> None:
         editor = stop_all(server, 2)
         assert editor.say("ask all RANK // 2") == "0-1  0"
         editor.leave()
+
+
+# --- Kubernetes -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(reason_not_here()), reason=reason_not_here() or "-")
+def test_ranks_in_two_pods(tmp_path: Path) -> None:
+    """Through kubectl exec, a channel that waits for its turn."""
+    pods = Kubernetes(tmp_path / "kubernetes")
+    try:
+        for rank in range(2):
+            container = {
+                "command": [sys.executable, str(LOOP), "loops"],
+                "environment": {"RANKDBG": "1", "RANK": str(rank), "WORLD_SIZE": "2"},
+            }
+            labels = {"app": "dap", "batch.kubernetes.io/job-name": "dap"}
+            pods.start(f"worker-{rank}", {"main": container}, labels)
+        environment = {**pods.environment(), "RANKDBG_TARGET": "k8s:train/app=dap"}
+        wait_for(
+            lambda: rankdbg("ps", env=environment).stdout.count("loops") >= 1,
+            lambda: rankdbg("ps", env=environment),
+        )
+        with DapServer(environment) as server:
+            editor = stop_all(server, 2)
+            editor.leave()
+    finally:
+        pods.end()
+
+
+# --- Ray ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing())
+def test_actors_of_two_ray_nodes(tmp_path: Path) -> None:
+    """Through the actors that rankdbg has on each node."""
+    program = PROGRAMS / "ray_job.py"
+    line = program.read_text().splitlines().index("        steps += 1") + 1
+    cluster = ray_cluster.RayCluster()
+    job = Job(f"ray-dap-{os.urandom(3).hex()}", tmp_path)
+    try:
+        words = [*cluster.enter(), sys.executable, program, cluster.address, "waits"]
+        job.start(*words, cwd=cluster.scratch)
+        reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 20)
+        wait_for(
+            lambda: job.cli("ps", *reach, "role=Trainer").stdout.count("wait ") >= 1,
+            lambda: job.cli("ps", *reach),
+            120,
+        )
+        with DapServer(job, *reach, "role=Trainer") as server:
+            editor = Editor(server.port)
+            editor.break_at(program, line)
+            for session in editor.attach_all(2).values():
+                thread = session.event("stopped")["threadId"]
+                assert frames(session, thread)[:2][0] == ("wait", line)
+            editor.leave()
+    finally:
+        job.end()
+        cluster.end()
 
 
 # --- other Pythons --------------------------------------------------------------------------------

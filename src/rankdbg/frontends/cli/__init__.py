@@ -193,6 +193,10 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
     add_target(parser)
     parser.add_argument("--job", help="which job, where several run")
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    add_timeout(parser)
+
+
+def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         type=seconds,

@@ -14,7 +14,7 @@ import argparse
 import sys
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.cli import add_target, seconds
+from rankdbg.frontends.cli import add_target, add_timeout
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,13 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--node", help="which node, where the target has several")
     add_target(parser)
-    parser.add_argument(
-        "--timeout",
-        type=seconds,
-        default=5.0,
-        metavar="SECONDS",
-        help="how long to wait for an answer (default: 5)",
-    )
+    add_timeout(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.cli import add_target, seconds
+from rankdbg.frontends.cli import add_target, add_timeout, seconds
 
 if TYPE_CHECKING:
     from rankdbg.frontends.watch.settings import Settings
@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rules", action="append", default=[], metavar="FILE|DIR")
     add_target(parser)
     parser.add_argument("--job", help="which job, where several run; or its name with COMMAND")
-    parser.add_argument("--timeout", type=seconds, default=5.0, metavar="SECONDS")
+    add_timeout(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
