@@ -73,6 +73,22 @@ def test_nobody_is_accused_where_those_who_wait_were_woken() -> None:
     assert not verdict.findings
 
 
+def test_a_straggler_is_not_accused() -> None:
+    """Who waits for it was found in a sleep of its own first: it has run since."""
+    slow = seen(1, IN_READ, call="clock_nanosleep", world=2)
+    waiting = seen(0, call="clock_nanosleep", world=2)
+    after = replace(waiting.after, call="futex", switches=9)
+    assert verdict_on(replace(waiting, after=after), slow).state == "moving"
+    # And one that sleeps is watched for longer than a second before it is.
+    assert verdict_on(seen(0, world=2), slow).watch_longer > 0
+
+
+def test_a_poll_that_is_seen_between_two_waits() -> None:
+    """Is still a poll: to have run says nothing."""
+    polls = seen(0, call="ppoll")
+    assert not replace(polls, after=replace(polls.after, call="", switches=99)).stirred
+
+
 def test_who_is_held_comes_before_who_stands() -> None:
     """A stopped process explains a rank that waits for it by a pipe; not the other way round."""
     stopped = seen(1, IN_READ, state="T", call="")

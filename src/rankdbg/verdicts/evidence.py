@@ -158,7 +158,8 @@ class Seen:
         wait that does not end by itself."""
         if self.moving or self.counted_on:
             return True
-        if {self.before.call, self.after.call} & _POLLING:
+        # Between two waits of a poll it runs for a moment, and is in no call.
+        if (self.after.call or self.before.call) in _POLLING:
             return False
         return not self.computes and self.after.switches - self.before.switches >= _WOKEN
 

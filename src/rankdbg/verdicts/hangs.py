@@ -28,7 +28,7 @@ PATIENCE = {"working": 10.0, "outside": 3.0, "own": 2.0, "held": 1.0}
 TIMES_AS_USUAL = 5.0
 ROAMING = 60.0  # for one that is seen in one function after another
 # Without flight recorders, the time for which we watched is all that is known.
-WATCHED = {"working": 4.0, "outside": 0.9, "own": 0.4, "held": 0.0}
+WATCHED = {"working": 4.0, "outside": 3.0, "own": 1.0, "held": 0.0}
 # Processes younger than this are not late.
 STARTING_SECONDS = 5.0
 
@@ -365,7 +365,7 @@ def _all_young(case: _Case) -> bool:
     waited = _waited(case)
     if waited is not None:
         return waited < PATIENCE["own"]
-    return max((s.seen.seconds for s in case.signs), default=0.0) < WATCHED["outside"]
+    return max((s.seen.seconds for s in case.signs), default=0.0) < WATCHED["own"]
 
 
 def _youngest(case: _Case) -> float:
