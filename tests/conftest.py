@@ -16,6 +16,14 @@ settings.register_profile("any", deadline=None, suppress_health_check=[HealthChe
 settings.load_profile("any")
 
 
+# A file is one worker's: the longest ones begin first, or all wait for them at the end.
+LONGEST_FILES = ("test_why.py", "test_dap.py", "test_hold_timeouts.py", "test_cluster_ray.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """On CI everything is installed: a test that is skipped for want of an engine has failed."""

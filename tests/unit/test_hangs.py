@@ -160,6 +160,16 @@ def test_idle_is_not_stuck() -> None:
     assert verdict_on(seen(0, asleep, call="clock_nanosleep")).state == "idle"
 
 
+def test_a_step_that_is_found_between_two_pauses() -> None:
+    """Always at the line of its pause, and once for a moment in no call: nobody is accused of
+    what no rule knows, while nobody waits."""
+    line = stack("<module> /job/train.py:9")
+    one = seen(0, line, call="clock_nanosleep", world=2)
+    one = replace(one, after=replace(one.after, call="", state="R", switches=30))
+    two = seen(1, line, call="clock_nanosleep", world=2)
+    assert not verdict_on(one, two).stuck
+
+
 def test_a_loop_with_pauses_moves() -> None:
     """It was found asleep each time, and has run in between: told by another line."""
     asleep = [stack(f"train /job/train.py:{n}", "<module> /job/train.py:9") for n in (4, 5, 4)]

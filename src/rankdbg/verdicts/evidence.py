@@ -164,6 +164,12 @@ class Seen:
         return not self.computes and self.after.switches - self.before.switches >= _WOKEN
 
     @property
+    def motionless(self) -> bool:
+        """Whether its main thread has not even run."""
+        ran = self.after.switches - self.before.switches >= _WOKEN
+        return not (self.moving or self.counted_on or self.computes or ran)
+
+    @property
     def state(self) -> str:
         """Of the process. One at work is in state D for a moment now and then (a page fault, a
         read): what counts is one that was and is in it."""

@@ -16,7 +16,7 @@ from typing import Literal
 from rankdbg import grouping
 from rankdbg.verdicts.collectives import Culprit
 from rankdbg.verdicts.evidence import Evidence, Seen
-from rankdbg.verdicts.hang_rules import ROLES, HangRule, Sign, find_sign
+from rankdbg.verdicts.hang_rules import ROLES, UNKNOWN, HangRule, Sign, find_sign
 
 State = Literal["stuck", "moving", "idle", "starting", "ended"]
 Confidence = Literal["high", "medium", "low"]
@@ -199,7 +199,15 @@ def _by_signs(case: _Case) -> list[Finding]:
         return _worst(others)
     if case.waiting:
         return _odd_of_waiting(case)
-    return _worst([sign for sign in others if sign.rule.role in ("own", "held")])
+    # Nobody waits: only what is known to stand, and has not run for a moment, is accused.
+    return _worst(
+        [
+            sign
+            for sign in others
+            if sign.rule.role == "held"
+            or (sign.rule.role == "own" and sign.rule is not UNKNOWN and sign.seen.motionless)
+        ]
+    )
 
 
 def _worst(signs: Sequence[Sign]) -> list[Finding]:
