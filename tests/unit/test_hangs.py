@@ -39,7 +39,7 @@ def seen(number: int, *samples: Stack, world: int = 4, **vitals: object) -> Seen
     before = replace(WAITING, **vitals)  # type: ignore[arg-type]
     rank = Rank(ProcessKey("node-1", 100 + number, 1), "job", number=number, world=world)
     samples = samples or (IN_ALL_REDUCE,)
-    shown = [(sample,) for sample in (samples * 3 if len(samples) == 1 else samples)]
+    shown = [(sample,) for sample in (samples * 9 if len(samples) == 1 else samples * 3)]
     return Seen(rank, shown, before=before, after=replace(before, at=1.0))
 
 

@@ -141,7 +141,7 @@ def find_verdict(
     evidence = looking.evidence()
     verdict = judge(evidence, rules)
     if 0 < verdict.watch_longer <= longest:
-        looking.watch(verdict.watch_longer + 0.1, samples)
+        looking.watch(verdict.watch_longer + 0.1, 3 * samples)
         evidence = looking.evidence()
         verdict = judge(evidence, rules)
     unsure = [sign.seen.rank for sign in verdict.unsure]

@@ -26,6 +26,7 @@ WAITING = ("collective", "store")
 # times as long as they usually do, where that is known.
 PATIENCE = {"working": 10.0, "outside": 3.0, "own": 2.0, "held": 1.0}
 TIMES_AS_USUAL = 5.0
+ENOUGH_SAMPLES = 8
 ROAMING = 60.0  # for one that is seen in one function after another
 # Without flight recorders, the time for which we watched is all that is known.
 WATCHED = {"working": 4.0, "outside": 3.0, "own": 1.0, "held": 0.0}
@@ -299,6 +300,8 @@ def _weigh(case: _Case) -> Verdict:
         longer = ROAMING - (watched if waited is None else waited)
     else:
         longer = _needed(role, waited, usual, watched)
+        if role == "working" and any(len(s.seen.samples) < ENOUGH_SAMPLES for s in first.signs):
+            longer = max(longer, 1.0)  # that it stays in one function must be no chance
     if longer > 0:
         return replace(moving, watch_longer=longer)
     confidence, reasons = _confidence(case, role, waited, usual, watched)
