@@ -118,27 +118,30 @@ class Session:
 
     def check(self) -> dict[str, dict[str, Any] | RankdbgError]:
         """What works on each node, or why it cannot be reached."""
-        found: dict[str, dict[str, Any] | RankdbgError] = {}
-        questions: dict[str, wire.Message] = {n: {"ask": "check"} for n in self.cluster.nodes()}
-        for node, answer in self._ask_nodes(questions, CHECK_SECONDS):
-            if isinstance(answer, RankdbgError):
-                found[node] = answer
-                continue
-            with _understanding(node, "check"):
-                found[node] = answer["findings"]
-        return found
+        return self._of_nodes("check", lambda answer: answer["findings"], CHECK_SECONDS)
 
     def gpus(self) -> dict[str, dict[str, Any] | RankdbgError]:
         """What NVML says of the GPUs of each node: `gpus` (docs/reference/gpus.md), `driver`,
         and in words `why` some are not there and why no `pids` are."""
+
+        def read(answer: Any) -> dict[str, Any]:
+            texts = {key: str(answer[key]) for key in ("driver", "why", "pids")}
+            return {"gpus": [dict(gpu) for gpu in answer["gpus"]], **texts}
+
+        return self._of_nodes("gpus", read)
+
+    def _of_nodes(
+        self, kind: str, read: Callable[[Any], dict[str, Any]], extra: float = 0.0
+    ) -> dict[str, dict[str, Any] | RankdbgError]:
+        """One question about each node itself."""
         found: dict[str, dict[str, Any] | RankdbgError] = {}
-        for node, answer in self._ask_nodes({n: {"ask": "gpus"} for n in self.cluster.nodes()}):
+        questions: dict[str, wire.Message] = {n: {"ask": kind} for n in self.cluster.nodes()}
+        for node, answer in self._ask_nodes(questions, extra):
             if isinstance(answer, RankdbgError):
                 found[node] = answer
                 continue
-            with _understanding(node, "GPUs"):
-                texts = {key: str(answer[key]) for key in ("driver", "why", "pids")}
-                found[node] = {"gpus": [dict(gpu) for gpu in answer["gpus"]], **texts}
+            with _understanding(node, kind):
+                found[node] = read(answer)
         return found
 
     def job(self, name: str | None = None, where: bool = False) -> list[Rank]:

@@ -37,6 +37,18 @@ def is_standard_library(file: str) -> bool:
     return not packaged and any(part in file for part in _STANDARD)
 
 
+def short_name(file: str) -> str:
+    """train.py for user code, torch/distributed/c10d.py for libraries, libtorch.so."""
+    if is_native(file):
+        return file.rpartition("/")[2]
+    for part in _PACKAGES:
+        if part in file:
+            return file.rpartition(part)[2]
+    if not is_user_code(file) and "/lib" in file and "/python3" in file:
+        return file.rpartition("/python3")[2].partition("/")[2]
+    return file.rpartition("/")[2]
+
+
 def is_agent(file: str) -> bool:
     return "/rankdbg/agent/" in file
 

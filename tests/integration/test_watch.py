@@ -107,6 +107,37 @@ def test_a_webhook_that_fails_is_said(job: Job, tmp_path: Path) -> None:
     assert (tmp_path / "backtraces/report.json").exists()
 
 
+def test_a_report_that_cannot_be_written(job: Job, tmp_path: Path) -> None:
+    """Is said; somebody is told of the hang nevertheless, and the job ends as asked for."""
+    program = f"touch kept && exec {sys.executable} {WATCHED} hang"  # where the folder would be
+    result = job.cli(
+        *("watch", *QUICK, "--abort", "--output-dir", "kept", "--notify", "cat > told.json"),
+        *("--", "sh", "-c", program),
+        cwd=tmp_path,
+    )
+    assert result.returncode == 86, result.stderr
+    assert "not all of it could be kept: [Errno 17] File exists: 'kept'" in result.stderr
+    assert json.loads((tmp_path / "told.json").read_text())["guilty"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--webhook", "hooks.example.org"), "not an address to post to"),
+        (("--exit-status", "300"), "an exit status is a number from 1 to 255"),
+        (("--output-dir", "/dev/null/reports"), "/dev/null is not a directory"),
+    ],
+)
+def test_what_would_fail_only_at_night(
+    job: Job, tmp_path: Path, options: tuple[str, ...], complaint: str
+) -> None:
+    """Is refused at once, and nothing is started."""
+    result = job.cli("watch", *options, "--", "touch", "started", cwd=tmp_path)
+    assert result.returncode == 2
+    assert complaint in result.stderr, result.stderr
+    assert not (tmp_path / "started").exists()
+
+
 def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
     """wait_seconds collects when it is time, hang or not; other sections are left alone."""
     (tmp_path / "job.yaml").write_text(
@@ -122,7 +153,8 @@ def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
     )
     try:
         found = tmp_path / "here/backtraces"
-        wait_for(lambda: len(list(found.glob("**/report.json"))) == 2, "two collections", 60)
+        wait_for((found / "report.json").exists, "a collection", 60)
+        wait_for(lambda: any(found.glob("*/report.json")), "a second one", 60)
         assert json.loads((found / "report.json").read_text())["stuck"] is False
     finally:
         os.kill(process.pid, signal.SIGTERM)

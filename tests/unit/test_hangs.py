@@ -142,6 +142,16 @@ def test_one_that_computes_is_given_time() -> None:
     assert guilty(verdict_on(*later, looping)) == [("endless-loop", (3,))]
 
 
+def test_one_that_can_seldom_be_looked_at() -> None:
+    """Collecting garbage it gives few samples: time counts then, and not their number."""
+    frees = stack("free_memory /job/train.py:40", "<module> /job/train.py:9")
+    busy = with_cpu(replace(seen(3, frees), samples=[(frees,)] * 3), 5.0)
+    others = [seen(0), seen(1), seen(2)]
+    assert verdict_on(*others, busy).watch_longer > 0
+    later = [replace(s, after=replace(s.after, at=5.0)) for s in (*others, busy)]
+    assert verdict_on(*later).stuck
+
+
 def test_one_that_is_seen_in_many_functions_is_at_work() -> None:
     """An endless loop stays in one."""
     places = [stack(f"{name} /job/eval.py:4", "<module> /job/train.py:9") for name in "abc"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rankdbg.errors import BadInput
 from rankdbg.logs.fault_dumps import FaultDump, FaultThread, find_dumps, has_dump
+from rankdbg.node import dumped_threads
 from rankdbg.node.native_frames import NativeFrame, readable
 from rankdbg.node.probes import ProbeFailed, pystack
 from rankdbg.session import Sampled
@@ -106,7 +107,7 @@ def _core(path: Path, number: int | None, python: str | None, threads: str) -> _
         return crash
     main = core.pid or min(thread.number for thread in core.threads)
     dumped = [t for t in core.threads if threads != "python" or any(f.python for f in t.frames)]
-    shown = pystack.threads(dumped, main, all_threads=threads != "main")
+    shown = dumped_threads.threads(dumped, main, all_threads=threads != "main")
     crash.samples.append(
         tuple(
             Stack(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +80,10 @@ class Looking:
             if sampled.source in ("pystack", "gdb") and sampled.samples:
                 self._native[sampled.rank.process] = sampled.samples[-1]
 
+    @property
+    def has_gpus(self) -> bool:
+        return any(self._gpus.values())
+
     def evidence(self) -> Evidence:
         counted_on = _counted_on(self._first_traces, self._traces_now)
         gone = [rank for rank in self._alive if rank.process not in self._after]
@@ -138,18 +142,16 @@ def find_verdict(
 ) -> tuple[Verdict, Evidence]:
     """Watch, and where that does not settle it watch for longer, or look at native frames."""
     looking.watch(seconds, samples)
-    evidence = looking.evidence()
-    verdict = judge(evidence, rules)
-    if 0 < verdict.watch_longer <= longest:
+    verdict = judge(looking.evidence(), rules)
+    while 0 < verdict.watch_longer <= longest:
         looking.watch(verdict.watch_longer + 0.1, 3 * samples)
-        evidence = looking.evidence()
-        verdict = judge(evidence, rules)
+        longest -= verdict.watch_longer + 0.1
+        verdict = judge(looking.evidence(), rules)
     unsure = [sign.seen.rank for sign in verdict.unsure]
     if unsure and verdict.state in ("stuck", "idle"):
         looking.look_natively(_those_that_matter(verdict, unsure))
-        evidence = looking.evidence()
-        verdict = judge(evidence, rules)
-    return verdict, evidence
+    evidence = looking.evidence()
+    return judge(evidence, rules), evidence
 
 
 def _those_that_matter(verdict: Verdict, unsure: list[Rank]) -> list[Rank]:
@@ -179,12 +181,5 @@ def _count(trace: Trace) -> tuple[Any, ...]:
     last: dict[str, int] = {}
     for op in trace.operations:
         last[op.group] = max(last.get(op.group, 0), op.number)
-    finished = _last_finished(trace)
+    finished = max(((op.created, op.record) for op in trace.operations if op.finished), default=())
     return tuple(sorted(last.items())), finished, tuple(sorted(trace.entered.items()))
-
-
-def _last_finished(trace: Trace) -> tuple[int, int]:
-    done: Iterable[tuple[int, int]] = (
-        (op.created, op.record) for op in trace.operations if op.finished
-    )
-    return max(done, default=(0, 0))

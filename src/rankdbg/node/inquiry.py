@@ -54,20 +54,19 @@ def probe(
     from rankdbg.node.probes import PROBES, ProbeFailed, find_probe
 
     def look_with(chosen: str, pid: int) -> Any:
-        probe = find_probe(chosen)
-        _, tool, _, longest = PROBES[chosen]
+        probe, kind = find_probe(chosen), PROBES[chosen]
         reason = probe.available(pid)
         left = deadline - time.monotonic()
         if chosen != "py-spy":  # keep some for the end of one that hangs, and for py-spy then
             left = max(min(1.0, left), left - 4.0)
-        left = min(longest, left)
+        left = min(kind.longest, left)
         if reason or left <= 0:
             return reason or "there was no time left to look from outside"
         try:
             seen = probe.probe(pid, seconds=left, all_threads=all_threads, with_locals=with_locals)
         except ProbeFailed as failure:
             return str(failure)
-        return {**seen, "source": tool}
+        return {**seen, "source": kind.tool}
 
     def look(key: Key) -> Any:
         seen = look_with(engine, key[0])
@@ -75,10 +74,10 @@ def probe(
             return seen
         instead = look_with("py-spy", key[0])
         if isinstance(instead, dict):
-            return {**instead, "why": f"no {PROBES[engine][1]}: {seen}"}
+            return {**instead, "why": f"no {PROBES[engine].tool}: {seen}"}
         return instead if instead == seen else f"{seen}; {instead}"
 
-    with ThreadPoolExecutor(PROBES[engine][2]) as pool:
+    with ThreadPoolExecutor(PROBES[engine].at_once) as pool:
         return dict(zip(asked, pool.map(look, asked), strict=True))
 
 

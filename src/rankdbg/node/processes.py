@@ -79,14 +79,6 @@ def cpu_seconds(pid: int) -> float:
     return read_thread(pid, pid).cpu_seconds
 
 
-def cpu_of_all_threads(pid: int) -> float:
-    try:
-        fields = _read(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError):
-        return 0.0
-
-
 def bytes_written(pid: int) -> int:
     """To files, pipes and terminals, so far: a log that grows. 0 where that is not known."""
     try:

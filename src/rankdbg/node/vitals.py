@@ -46,7 +46,6 @@ def _vitals(stat: processes.Stat, children: list[processes.Stat]) -> dict[str, A
         "cpu": main.cpu_seconds,
         "ready": main.ready_seconds,
         "switches": main.switches,
-        "all_cpu": processes.cpu_of_all_threads(pid),
         "written": processes.bytes_written(pid),
         "children": [_child(child) for child in children[:_MOST_CHILDREN]],
     }

@@ -47,7 +47,6 @@ class Vitals:
     cpu: float = 0.0
     ready: float = 0.0  # could have run, but others had the processors
     switches: int = 0
-    all_cpu: float = 0.0
     children: tuple[Child, ...] = ()
 
 
@@ -64,6 +63,11 @@ class Seen:
     silence: str = ""  # why its agent did not answer, or nothing could be read
     counted_on: bool = False  # its recorder has new collectives
     gpus: Sequence[GpuSign] = ()  # what the figures of its GPUs are signs of
+
+    @property
+    def number(self) -> int:
+        """Of the rank; of a process that has none, its pid."""
+        return self.rank.number if self.rank.number is not None else self.rank.pid
 
     # --- the main thread ----------------------------------------------------------------
 
@@ -88,6 +92,17 @@ class Seen:
         if not self.frames:
             return None
         return self.frames[innermost_user_frame(frame.file for frame in self.frames)]
+
+    @cached_property
+    def there(self) -> int:
+        """In how many samples it was there."""
+        place = self.place
+        return sum(
+            any((f.function, f.file) == (place.function, place.file) for f in stack.frames)
+            for sample in self.samples
+            for stack in sample
+            if stack.main and place
+        )
 
     @cached_property
     def library(self) -> Frames:

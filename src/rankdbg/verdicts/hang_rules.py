@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from rankdbg.errors import RuleError
 from rankdbg.types import Frame
+from rankdbg.user_code import short_name
 from rankdbg.verdicts import rule_files
 from rankdbg.verdicts.evidence import Frames, Seen
 
@@ -132,7 +133,7 @@ def find_sign(seen: Seen, rules: Iterable[HangRule]) -> Sign:
 
 UNKNOWN = HangRule(
     cause="unknown",
-    says="stands in {place}",
+    says="it stands in {place}",
     why="No rule knows what it is in.",
     fix="rankdbg stacks {rank} --threads all",
     unsure=True,
@@ -216,11 +217,11 @@ def _words(seen: Seen, rule: HangRule) -> dict[str, str]:
     child = next(iter(children or seen.after.children), None)
     called = [f.function for f in seen.library if "<" not in f.function and f.function != "wrapper"]
     return {
-        "rank": str(seen.rank.number if seen.rank.number is not None else seen.rank.pid),
+        "rank": str(seen.number),
         "pid": str(seen.rank.pid),
         "host": seen.rank.host,
         "world": str(seen.rank.world or ""),
-        "place": f"{place.function} {_short(place.file)}:{place.line}" if place else "C",
+        "place": f"{place.function} {short_name(place.file)}:{place.line}" if place else "C",
         "function": place.function if place else "",
         "called": called[-1] if called else (place.function if place else ""),
         "call": seen.after.call or seen.after.wchan,
@@ -232,10 +233,3 @@ def _words(seen: Seen, rule: HangRule) -> dict[str, str]:
         "silence": seen.silence,
         "stop": seen.stop,
     }
-
-
-def _short(file: str) -> str:
-    for part in ("/site-packages/", "/dist-packages/"):
-        if part in file:
-            return file.rpartition(part)[2]
-    return file.rpartition("/")[2]

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
 from rankdbg import grouping
 from rankdbg.verdicts.collectives import Culprit
-from rankdbg.verdicts.evidence import Evidence, Seen
-from rankdbg.verdicts.hang_rules import ROLES, UNKNOWN, HangRule, Sign, find_sign
+from rankdbg.verdicts.evidence import Evidence
+from rankdbg.verdicts.hang_rules import ROLES, UNKNOWN, HangRule, Role, Sign, find_sign
 
 State = Literal["stuck", "moving", "idle", "starting", "ended"]
 Confidence = Literal["high", "medium", "low"]
@@ -66,34 +67,63 @@ class Verdict:
         return self.state == "stuck"
 
 
-@dataclass
 class _Case:
     """What leads to the verdict."""
 
-    evidence: Evidence
-    signs: list[Sign]
-    by_number: dict[int, Sign] = field(default_factory=dict)
-    waiting: list[Sign] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        for sign in self.signs:
-            if sign.seen.rank.number is not None:
-                self.by_number[sign.seen.rank.number] = sign
-        recorded = self.evidence.collectives.waits if self.evidence.collectives else {}
+    def __init__(self, evidence: Evidence, signs: list[Sign]) -> None:
+        self.evidence = evidence
+        self.signs = signs
+        self.by_number = {s.seen.rank.number: s for s in signs if s.seen.rank.number is not None}
+        recorded = evidence.collectives.waits if evidence.collectives else {}
         self.waiting = [
             sign
-            for sign in self.signs
+            for sign in signs
             if sign.rule.role in WAITING
             or (sign.seen.rank.number in recorded and sign.rule.role not in ("held", "own"))
         ]
 
+    @cached_property
+    def findings(self) -> list[Finding]:
+        return _by_recorders(self) or _by_absence(self) or _by_signs(self)
+
+    @property
+    def watched(self) -> float:
+        return max((seen.seconds for seen in self.evidence.ranks), default=0.0)
+
+    @property
+    def youngest(self) -> float:
+        """The age of the youngest process."""
+        return min((seen.after.age for seen in self.evidence.ranks), default=0.0)
+
+    @cached_property
+    def waited(self) -> float | None:
+        """For how long the ranks of a collective have been in it, as recorders know."""
+        collectives = self.evidence.collectives
+        if collectives is None:
+            return None
+        ages = [
+            (collectives.job.traces[rank].now - wait.operation.created) / 1e9
+            for rank, wait in collectives.waits.items()
+            if collectives.job.traces[rank].now and wait.operation.created
+        ]
+        return max(ages, default=None)
+
+    @cached_property
+    def usual(self) -> float | None:
+        """The longer ones of the times between two collectives of a rank."""
+        collectives = self.evidence.collectives
+        if collectives is None:
+            return None
+        gaps = []
+        for trace in collectives.job.traces.values():
+            times = sorted(op.created for op in trace.operations if op.finished and op.created)
+            gaps += [(b - a) / 1e9 for a, b in pairwise(times)]
+        return sorted(gaps)[int(0.9 * (len(gaps) - 1))] if len(gaps) >= 2 else None
+
 
 def judge(evidence: Evidence, rules: Sequence[HangRule]) -> Verdict:
     signs = [find_sign(seen, rules) for seen in evidence.ranks]
-    case = _Case(evidence, signs)
-    case.findings = _by_recorders(case) or _by_absence(case) or _by_signs(case)
-    verdict = _weigh(case)
+    verdict = _weigh(_Case(evidence, signs))
     unsure = [sign for sign in signs if sign.rule.unsure and not sign.seen.native]
     return replace(verdict, signs=tuple(signs), unsure=tuple(unsure))
 
@@ -123,7 +153,7 @@ def _accuse_culprit(case: _Case, culprit: Culprit, numbers: list[int]) -> Findin
     signs = tuple(case.by_number[n] for n in numbers if n in case.by_number)
     if not signs and {*numbers} <= {rank.number for rank in case.evidence.others}:
         why = "Others wait for it, and it was not to be looked at."
-        says = "was not looked at"
+        says = "it was not looked at"
         return Finding("elsewhere", tuple(numbers), (), says, why, "rankdbg why", 0, culprit)
     if not signs:
         return _absent(case, numbers, culprit)
@@ -266,11 +296,7 @@ def _accuse(signs: Sequence[Sign], culprit: Culprit | None = None) -> Finding:
 
 
 def _numbers(signs: Iterable[Sign]) -> tuple[int, ...]:
-    return tuple(
-        sorted(
-            s.seen.rank.number if s.seen.rank.number is not None else s.seen.rank.pid for s in signs
-        )
-    )
+    return tuple(sorted(sign.seen.number for sign in signs))
 
 
 # --- whether, and how sure --------------------------------------------------------------------
@@ -281,32 +307,36 @@ def _weigh(case: _Case) -> Verdict:
     if not case.findings:
         return Verdict(_state_without_culprits(case))
     first = case.findings[0]
-    role = ROLES[first.level] if first.level < len(ROLES) else "held"
-    role = "own" if role in WAITING or role == "idle" else role
-    if first.cause == "kernel-never-ends":
-        role = "working"  # many small kernels look the same for a second
     accused = {number for finding in case.findings for number in finding.guilty}
-    victims = tuple(s for s in case.waiting if _number(s.seen) not in accused)
-    waited, usual = _waited(case), _usual(case)
-    moving = Verdict("moving", victims=victims, waited=waited, usual=usual)
+    victims = tuple(sign for sign in case.waiting if sign.seen.number not in accused)
+    moving = Verdict("moving", victims=victims, waited=case.waited, usual=case.usual)
     if any(sign.seen.stirred for sign in victims):
         return moving
-    if first.cause == "rank-never-started" and _youngest(case) < STARTING_SECONDS:
+    if first.cause == "rank-never-started" and case.youngest < STARTING_SECONDS:
         return replace(moving, state="starting")
     if not victims and first.level < ROLES.index("held") and _goes_on(case.signs):
         return moving
-    watched = max((s.seconds for s in case.evidence.ranks), default=0.0)
-    if role == "working" and any(sign.seen.roams for sign in first.signs):
-        longer = ROAMING - (watched if waited is None else waited)
-    else:
-        longer = _needed(role, waited, usual, watched)
-        if role == "working" and any(len(s.seen.samples) < ENOUGH_SAMPLES for s in first.signs):
-            longer = max(longer, 1.0)  # that it stays in one function must be no chance
+    role = _weighed_as(first)
+    longer = _needed(case, role, first.signs)
     if longer > 0:
         return replace(moving, watch_longer=longer)
-    confidence, reasons = _confidence(case, role, waited, usual, watched)
-    found = tuple(case.findings)
-    return replace(moving, state="stuck", findings=found, confidence=confidence, reasons=reasons)
+    return replace(
+        moving,
+        state="stuck",
+        findings=tuple(case.findings),
+        confidence=_confidence(case, role),
+        reasons=_reasons(case),
+    )
+
+
+def _weighed_as(finding: Finding) -> Role:
+    """The role by which the time is measured that others must have waited."""
+    if finding.cause == "kernel-never-ends":
+        return "working"  # many small kernels look the same for a second
+    if finding.level >= len(ROLES):  # it is not there
+        return "held"
+    role = ROLES[finding.level]
+    return "own" if role in (*WAITING, "idle") else role
 
 
 def _all_idle(signs: Iterable[Sign]) -> bool:
@@ -322,39 +352,53 @@ def _goes_on(signs: Iterable[Sign]) -> bool:
     )
 
 
-def _needed(role: str, waited: float | None, usual: float | None, watched: float) -> float:
+def _needed(case: _Case, role: Role, accused: Sequence[Sign]) -> float:
     """For how many more seconds others must have waited; 0 or less: they have."""
-    if waited is None:
-        return WATCHED[role] - watched
-    if usual is None:
-        return PATIENCE[role] - waited
+    if role == "working" and any(sign.seen.roams for sign in accused):
+        return ROAMING - (case.watched if case.waited is None else case.waited)
+    longer = _needed_by_time(case, role)
+    if role != "working" or case.watched >= WATCHED["working"]:
+        return longer  # one that holds the GIL gives few samples, however long one looks
+    if any(len(sign.seen.samples) < ENOUGH_SAMPLES for sign in accused):
+        return max(longer, 1.0)  # that it stays in one function must be no chance
+    return longer
+
+
+def _needed_by_time(case: _Case, role: Role) -> float:
+    if case.waited is None:
+        return WATCHED[role] - case.watched
+    if case.usual is None:
+        return PATIENCE[role] - case.waited
     if role == "working":
-        return max(3.0, 2 * TIMES_AS_USUAL * usual) - waited
-    return max(1.5, TIMES_AS_USUAL * usual) - waited
+        return max(3.0, 2 * TIMES_AS_USUAL * case.usual) - case.waited
+    return max(1.5, TIMES_AS_USUAL * case.usual) - case.waited
 
 
-def _confidence(
-    case: _Case, role: str, waited: float | None, usual: float | None, watched: float
-) -> tuple[Confidence, tuple[str, ...]]:
-    reasons = []
-    samples = max((len(s.samples) for s in case.evidence.ranks), default=0)
-    reasons.append(f"{samples} of {samples} samples in {watched:.1f} s")
+def _confidence(case: _Case, role: Role) -> Confidence:
     first = case.findings[0]
+    if first.cause in ("unknown", "elsewhere", "waits-for-lock"):
+        return "low"
+    recorded = first.culprit is not None and case.waited is not None
+    if role == "held" or (recorded and (case.waited or 0.0) > 2 * PATIENCE["own"]):
+        return "high"
+    return "low" if role == "working" and case.waited is None else "medium"
+
+
+def _reasons(case: _Case) -> tuple[str, ...]:
+    first = case.findings[0]
+    reasons = []
+    if first.signs:
+        seen = first.signs[0].seen
+        reasons.append(f"{seen.there} of {len(seen.samples)} samples in {case.watched:.1f} s")
+    else:
+        reasons.append(f"the others were watched for {case.watched:.1f} s")
     if first.culprit is not None:
         inside = len(first.culprit.waiting)
         everybody = len(first.culprit.group.members)
         reasons.append(f"{first.culprit.operation.name} entered by {inside} of {everybody}")
-    if waited is not None and usual is not None:
-        reasons.append(f"waited for {waited:.0f} s, usually {usual:.1g} s")
-    if first.cause in ("unknown", "elsewhere", "waits-for-lock"):
-        return "low", tuple(reasons)
-    if first.culprit is not None and waited is not None and waited > 2 * PATIENCE["own"]:
-        return "high", tuple(reasons)
-    if role == "held":
-        return "high", tuple(reasons)
-    if role == "working" and waited is None:
-        return "low", tuple(reasons)
-    return "medium", tuple(reasons)
+    if case.waited is not None and case.usual is not None:
+        reasons.append(f"waited for {case.waited:.0f} s, usually {case.usual:.1g} s")
+    return tuple(reasons)
 
 
 def _state_without_culprits(case: _Case) -> State:
@@ -364,7 +408,7 @@ def _state_without_culprits(case: _Case) -> State:
     if all(sign.rule.role in ("idle", "outside") for sign in signs):
         return "moving" if any(sign.seen.stirred for sign in signs) else "idle"
     if case.waiting and not any(s.seen.stirred for s in case.waiting):
-        if _youngest(case) < STARTING_SECONDS:
+        if case.youngest < STARTING_SECONDS:
             return "starting"
         if all(sign in case.waiting for sign in signs) and not _all_young(case):
             return "stuck"
@@ -373,40 +417,6 @@ def _state_without_culprits(case: _Case) -> State:
 
 def _all_young(case: _Case) -> bool:
     """All are in a collective that has just begun."""
-    waited = _waited(case)
-    if waited is not None:
-        return waited < PATIENCE["own"]
-    return max((s.seen.seconds for s in case.signs), default=0.0) < WATCHED["own"]
-
-
-def _youngest(case: _Case) -> float:
-    return min((seen.after.age for seen in case.evidence.ranks), default=0.0)
-
-
-def _waited(case: _Case) -> float | None:
-    """For how long the ranks of a collective have been in it, as recorders know."""
-    collectives = case.evidence.collectives
-    if collectives is None:
-        return None
-    ages = [
-        (collectives.job.traces[rank].now - wait.operation.created) / 1e9
-        for rank, wait in collectives.waits.items()
-        if collectives.job.traces[rank].now and wait.operation.created
-    ]
-    return max(ages, default=None)
-
-
-def _usual(case: _Case) -> float | None:
-    """The longer ones of the times between two collectives of a rank."""
-    collectives = case.evidence.collectives
-    if collectives is None:
-        return None
-    gaps = []
-    for trace in collectives.job.traces.values():
-        times = sorted(op.created for op in trace.operations if op.finished and op.created)
-        gaps += [(b - a) / 1e9 for a, b in pairwise(times)]
-    return sorted(gaps)[int(0.9 * (len(gaps) - 1))] if len(gaps) >= 2 else None
-
-
-def _number(seen: Seen) -> int:
-    return seen.rank.number if seen.rank.number is not None else seen.rank.pid
+    if case.waited is not None:
+        return case.waited < PATIENCE["own"]
+    return case.watched < WATCHED["own"]

@@ -196,6 +196,10 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
     add_timeout(parser)
 
 
+def add_save(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--save", metavar="DIR", help="keep what was seen as a snapshot")
+
+
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",

@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli import add_common, add_save, print_json
 
 if TYPE_CHECKING:
     from rankdbg.frontends.reports.collectives import CollectiveReport
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read these dumps of the flight recorder instead of asking a job",
     )
     parser.add_argument("--full", action="store_true", help="every group and every mismatch")
-    parser.add_argument("--save", metavar="DIR", help="keep what was seen as a snapshot")
+    add_save(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -63,7 +63,6 @@ def run(options: argparse.Namespace) -> int:
         stay=options.stay,
         tensor_summary=not options.no_tensor_summary,
         token=options.token or _new_token(),
-        reach=reach(options),
     )
     with open_session(options) as session:
         session.reopens = True

@@ -22,7 +22,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import NO_PTRACE, BadInput, CannotLook
-from rankdbg.frontends.cli import add_common, positive, print_json
+from rankdbg.frontends.cli import add_common, add_save, positive, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--exe", metavar="PYTHON", help="the interpreter that wrote the core files")
     parser.add_argument("--locals", action="store_true", help="show variables of the user's frames")
     parser.add_argument("--full", action="store_true", help="show every frame of libraries")
-    parser.add_argument("--save", metavar="DIR", help="keep what was seen as a snapshot")
+    add_save(parser)
 
 
 def _engine(group: argparse._MutuallyExclusiveGroup, option: str, engine: str, text: str) -> None:

@@ -26,6 +26,8 @@ from rankdbg.frontends.cli import add_target, add_timeout, seconds
 
 if TYPE_CHECKING:
     from rankdbg.frontends.watch.settings import Settings
+    from rankdbg.frontends.watch.watcher import Watcher
+    from rankdbg.session import Session
 
 # Between the request to end and the end by force.
 GRACE_SECONDS = 15.0
@@ -85,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from rankdbg.frontends.watch.settings import Settings, read_file
+    from rankdbg.frontends.watch.settings import Settings, check, read_file
 
     settings = read_file(options.config) if options.config else Settings()
     given: dict[str, Any] = {
@@ -103,8 +105,7 @@ def _settings(options: argparse.Namespace) -> Settings:
     if options.abort:
         given["abort"] = True
     settings = replace(settings, **given)
-    if not 1 <= settings.exit_status <= 255:
-        raise BadInput(f"an exit status is a number from 1 to 255, not {settings.exit_status}")
+    check(settings)
     return settings
 
 
@@ -127,27 +128,16 @@ def _watch_target(options: argparse.Namespace, settings: Settings) -> int:
         session.reopens = True
         name = session.job(options.job)[0].job
         say(f"watching job {name}; reports go to {settings.directory}")
-        Watcher(session, settings, say, name).run(_until_gone(session, name, over))
+        watcher = Watcher(session, settings, say, name)
+        watcher.run(lambda pause: _is_over(session, watcher, over, pause))
+        if not watcher.found:
+            say(f"job {name} has ended")
     return 0
 
 
-def _until_gone(session: Any, job: str, over: threading.Event) -> Any:
-    from rankdbg.errors import RankdbgError
-
-    def wait(pause: float) -> bool:
-        if over.wait(pause):
-            return True
-        try:
-            roster = session.roster(where=False)
-        except RankdbgError:
-            return False
-        ranks = roster.jobs().get(job, [])
-        if any(rank.state not in ("gone", "zombie") for rank in ranks) or roster.silent_nodes:
-            return False
-        say(f"job {job} has ended")
-        return True
-
-    return wait
+def _is_over(session: Session, watcher: Watcher, over: threading.Event, pause: float) -> bool:
+    """A job of which nothing was found may be on a node that did not answer."""
+    return (not watcher.found and not session.silent_nodes) or over.wait(pause)
 
 
 # --- a job of our own ----------------------------------------------------------------------

@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rankdbg.frontends.cli import add_common, positive, print_json, seconds
+from rankdbg.frontends.cli import add_common, add_save, positive, print_json, seconds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|DIR",
         help="rules of your own, before rankdbg's (docs/reference/rules.md)",
     )
-    parser.add_argument("--save", metavar="DIR", help="keep what was seen as a snapshot")
+    add_save(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Iterator
 
-from rankdbg.errors import BadInput, RankdbgError
+from rankdbg.errors import BadInput
 from rankdbg.frontends.dap.hub import Hub
 from rankdbg.frontends.reports.pauses import PauseReport
 from rankdbg.frontends.reports.ranks import label
@@ -27,12 +24,11 @@ lockstep [on|off]       continue and steps in one rank move all stopped ranks
 ask RANKS EXPRESSION    a value from ranks, stopped or running
 where [RANKS]           one merged tree of their stacks
 list [RANKS]            who stands at a breakpoint() or an error, for the shell
-cast RANKS COMMAND      a command to the pdb of those"""
-WHY = "why                     what holds the job up"
+cast RANKS COMMAND      a command to the pdb of those
+why [RANKS]             who holds the others up, where, why"""
 
 # What the shell's commands do is the same here.
-_OF_THE_SHELL = ("ask", "cast", "where", "list")
-WHY_SECONDS = 60.0
+_OF_THE_SHELL = ("ask", "cast", "where", "list", "why")
 
 
 class Console:
@@ -48,10 +44,8 @@ class Console:
             "continue": self._continue,
             "give": self._give,
             "lockstep": self._lockstep,
-            "help": lambda rest: f"{HELP}\n{WHY}" if _has_why() else HELP,
+            "help": lambda rest: HELP,
         }
-        if _has_why():
-            self._table["why"] = self._why
 
     def execute(self, line: str) -> str:
         """What a line says. Raises RankdbgError."""
@@ -119,23 +113,11 @@ class Console:
         self._hub.lockstep = rest == "on" if rest else not self._hub.lockstep
         return f"lockstep is {'on' if self._hub.lockstep else 'off'}"
 
-    def _why(self, rest: str) -> str:
-        words = [sys.executable, "-m", "rankdbg", "why", *self._hub.settings.reach, *rest.split()]
-        try:
-            said = subprocess.run(words, capture_output=True, text=True, timeout=WHY_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise RankdbgError(f"no verdict within {WHY_SECONDS:g} s") from None
-        return (said.stdout + said.stderr).rstrip()
-
 
 def _needed(command: str, rest: str) -> str:
     if not rest:
         raise BadInput(f"{command} which ranks?", hint=f"{command} 7")
     return rest
-
-
-def _has_why() -> bool:
-    return importlib.util.find_spec("rankdbg.frontends.cli.why") is not None
 
 
 class _NoLines:

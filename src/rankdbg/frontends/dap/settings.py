@@ -14,4 +14,3 @@ class Settings:
     stay: bool = False  # stopped ranks stay so when the editor leaves
     tensor_summary: bool = True
     token: str = ""  # what an editor must know whose user cannot be told
-    reach: tuple[str, ...] = ()  # the options by which another rankdbg reaches the same job

@@ -11,7 +11,7 @@ from rankdbg import selection
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.session import Session, check_job
 from rankdbg.types import Frame, Rank, Silence
-from rankdbg.user_code import is_native, is_user_code
+from rankdbg.user_code import short_name
 
 
 def choose(session: Session, options: argparse.Namespace) -> tuple[list[Rank], list[Rank]]:
@@ -74,7 +74,7 @@ class Paths:
         distinct = sorted(set(files))
         names: dict[str, list[str]] = {}
         for file in distinct:
-            names.setdefault(_base(file), []).append(file)
+            names.setdefault(short_name(file), []).append(file)
         self._short = {
             file: name if len(same) == 1 else _two_parts(file)
             for name, same in names.items()
@@ -84,23 +84,11 @@ class Paths:
     def line(self, frame: Frame) -> str:
         if not frame.file:
             return ""
-        short = self._short.get(frame.file, _base(frame.file))
+        short = self._short.get(frame.file, short_name(frame.file))
         return f"{short}:{frame.line}" if frame.line else short
 
     def text(self, frame: Frame) -> str:
         return f"{frame.function} {self.line(frame)}".rstrip()
-
-
-def _base(file: str) -> str:
-    """train.py for user code, torch/distributed/c10d.py for libraries, libtorch.so."""
-    if is_native(file):
-        return file.rpartition("/")[2]
-    for part in ("/site-packages/", "/dist-packages/"):
-        if part in file:
-            return file.rpartition(part)[2]
-    if not is_user_code(file) and "/lib" in file and "/python3" in file:
-        return file.rpartition("/python3")[2].partition("/")[2]
-    return file.rpartition("/")[2]
 
 
 def _two_parts(file: str) -> str:

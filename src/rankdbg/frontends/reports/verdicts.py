@@ -109,7 +109,7 @@ class VerdictReport:
 
     def _of_rank(self, seen: Seen) -> list[str]:
         found = []
-        who = f"rank {seen.rank.number if seen.rank.number is not None else seen.rank.pid}"
+        who = f"rank {seen.number}"
         if seen.place is not None:
             moved = "moves in" if seen.moving else "stands in"
             found.append(f"{who} {moved} {self.paths.text(seen.place)}")

@@ -12,11 +12,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rankdbg.errors import RankdbgError
 from rankdbg.frontends.looking import Looking, find_verdict
 from rankdbg.frontends.reports.stacks import kernel_lines
 from rankdbg.frontends.reports.verdicts import VerdictReport
@@ -32,6 +33,7 @@ class Collection:
     verdict: Verdict
     report: VerdictReport
     directory: Path
+    failure: str = ""  # why not all of it could be written
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -52,21 +54,26 @@ def collect(
     verdict, evidence = find_verdict(looking, rules)
     if only_if_stuck and not verdict.stuck:
         return None
-    report = VerdictReport(verdict, evidence, ranks)
-    place = _new_folder(directory)
+    collection = Collection(verdict, VerdictReport(verdict, evidence, ranks), directory)
     alive = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
-    _write_stacks(session, alive, place)
-    if cuda != "none":
-        _write_kernels(session, _suspects(verdict, alive) if cuda == "suspects" else alive, place)
-    collection = Collection(verdict, report, place)
-    _write_report(collection, why)
-    session.collect_all(alive)
-    session.save(place / "snapshot")
+    try:
+        collection = replace(collection, directory=_new_folder(directory))
+        _write_report(collection, why)  # the answer first: the disk may be full
+        _write_stacks(session, alive, collection.directory)
+        if cuda != "none" and looking.has_gpus:
+            chosen = _suspects(verdict, alive) if cuda == "suspects" else alive
+            _write_kernels(session, chosen, collection.directory)
+        session.collect_all(alive)
+        session.save(collection.directory / "snapshot")
+    except (OSError, RankdbgError) as error:
+        # Whoever is to be told is told nevertheless.
+        text = error.in_one_line() if isinstance(error, RankdbgError) else str(error)
+        return replace(collection, failure=text)
     return collection
 
 
 def _new_folder(directory: Path) -> Path:
-    """The directory itself the first time, as the seed has it; then a folder for each time."""
+    """The directory itself the first time; then a folder for each time."""
     directory.mkdir(parents=True, exist_ok=True)
     if not (directory / "report.json").exists():
         return directory
@@ -100,8 +107,8 @@ def _write_stacks(session: Session, ranks: Sequence[Rank], place: Path) -> None:
 
 
 def _write_kernels(session: Session, ranks: Sequence[Rank], place: Path) -> None:
-    """Where a cuda-gdb is; elsewhere there is nothing to write."""
     seen, silent = session.stacks(ranks, threads="all", samples=1, engine="cuda")
+    silent += [Silence(s.rank, s.why) for s in seen if s.source != "cuda-gdb"]
     for sampled in seen:
         if sampled.source != "cuda-gdb":
             continue
@@ -119,7 +126,7 @@ def _write_kernels(session: Session, ranks: Sequence[Rank], place: Path) -> None
                 for number, f in enumerate(stack.frames)
             ]
         _write(place / _name("cudagdb", sampled.rank), "\n".join(lines) + "\n")
-    _write_silent("cudagdb", [s for s in silent if "not found" not in s.reason], place)
+    _write_silent("cudagdb", silent, place)
 
 
 def _write_silent(tool: str, silent: Sequence[Silence], place: Path) -> None:

@@ -41,6 +41,21 @@ class Settings:
         return Path(self.output_dir.replace("{log_dir}", log_dir))
 
 
+def check(settings: Settings) -> None:
+    """What would fail only when the job hangs, in the middle of the night."""
+    if not 1 <= settings.exit_status <= 255:
+        raise BadInput(f"an exit status is a number from 1 to 255, not {settings.exit_status}")
+    if settings.webhook and not settings.webhook.startswith(("http://", "https://")):
+        raise BadInput(f"not an address to post to: {settings.webhook!r}", hint="https://...")
+    place = settings.directory.absolute()
+    there = next(parent for parent in (place, *place.parents) if os.path.lexists(parent))
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        why = "may not be written to" if there.is_dir() else "is not a directory"
+        raise BadInput(
+            f"reports cannot go to {settings.directory}: {there} {why}", hint="--output-dir DIR"
+        )
+
+
 _ALLOWED_CUDA = ("suspects", "all", "none")
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Sequence
 
-from rankdbg.errors import RankdbgError
+from rankdbg.errors import NoJob, RankdbgError
 from rankdbg.frontends.terminal import duration
 from rankdbg.frontends.watch.collecting import Collection, collect
 from rankdbg.frontends.watch.settings import Settings
@@ -35,22 +34,20 @@ class Watcher:
         self._rules = load_hang_rules(settings.rules)
         self._stillness = Stillness()
         self._started = time.monotonic()
-        self._times = sorted(self._started + wait for wait in settings.wait_seconds)
-        if settings.every:
-            heapq.heappush(self._times, self._started + settings.every)
+        self._times = [self._started + wait for wait in settings.wait_seconds]
+        self._next = self._started + (settings.every or float("inf"))  # of those that repeat
         self._hung = False
         self._complained = False
+        self.found = True  # whether there were ranks of it at the last look
 
     def run(self, wait: Callable[[float], bool]) -> bool:
         """Until wait(seconds) says that it is over. True if the job hangs and is to end."""
         while True:
             if self._look() and self._settings.abort:
                 return True
-            if wait(max(0.0, min(self._settings.look_every, self._next_time()))):
+            due = min([*self._times, self._next]) - time.monotonic()
+            if wait(max(0.0, min(self._settings.look_every, due))):
                 return False
-
-    def _next_time(self) -> float:
-        return self._times[0] - time.monotonic() if self._times else float("inf")
 
     def _look(self) -> bool:
         """One look, and what follows from it. True if the job hangs."""
@@ -58,8 +55,10 @@ class Watcher:
         self._session.forget()
         try:
             ranks = self._session.job(self._job)
+            self.found = any(rank.state not in ("gone", "zombie") for rank in ranks)
         except RankdbgError as error:
             # It has not begun yet, or its nodes do not answer: look again.
+            self.found = not isinstance(error, NoJob)
             if not self._complained and now - self._started > LATE_SECONDS:
                 self._complained = True
                 self._say(error.in_one_line())
@@ -77,15 +76,11 @@ class Watcher:
             return False
 
     def _is_time(self, now: float) -> bool:
-        due = [moment for moment in self._times if moment <= now]
-        if not due:
-            return False
+        due = min([*self._times, self._next]) <= now
         self._times = [moment for moment in self._times if moment > now]
-        if self._settings.every and max(due) >= self._started:
-            again = now - (now - self._started) % self._settings.every + self._settings.every
-            if again not in self._times:
-                heapq.heappush(self._times, again)
-        return True
+        while self._next <= now:
+            self._next += self._settings.every
+        return due
 
     def _judge(self, ranks: Sequence[Rank], now: float) -> bool:
         still = self._stillness.still_for(now)
@@ -124,4 +119,6 @@ class Watcher:
         guilty = f", guilty: {summary['guilty']} ({summary['cause']})" if summary["guilty"] else ""
         says = summary["says"].rstrip(".")
         self._say(f"{why}: {says}{guilty}; {collection.directory / 'report.txt'}")
+        if collection.failure:
+            self._say(f"not all of it could be kept: {collection.failure}")
         return collection

@@ -8,7 +8,7 @@ stop the process to look (all but py-spy) do so under the rules of node/attachin
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rankdbg.errors import NO_PTRACE
 from rankdbg.node import processes
@@ -29,19 +29,24 @@ class Probe(Protocol):
         tell, `gil` (who holds it), `waits_for_gil`, `kernels`. Raises ProbeFailed."""
 
 
-# As questions name them -> the module, what it is called, how many may run at once (a
-# debugger that has read the symbols of torch takes half a gigabyte), and the longest that
-# one may take.
+class Kind(NamedTuple):
+    module: str
+    tool: str
+    at_once: int  # a debugger that has read the symbols of torch takes half a gigabyte
+    longest: float  # seconds
+
+
+# As questions name them.
 PROBES = {
-    "py-spy": ("pyspy", "py-spy", 8, 60.0),
-    "native": ("pystack", "pystack", 8, 20.0),
-    "gdb": ("gdb", "gdb", 4, 60.0),
-    "cuda": ("cudagdb", "cuda-gdb", 2, 60.0),
+    "py-spy": Kind("pyspy", "py-spy", 8, 60.0),
+    "native": Kind("pystack", "pystack", 8, 20.0),
+    "gdb": Kind("gdb", "gdb", 4, 60.0),
+    "cuda": Kind("cudagdb", "cuda-gdb", 2, 60.0),
 }
 
 
 def find_probe(engine: str) -> Probe:
-    module: Any = importlib.import_module(f"rankdbg.node.probes.{PROBES[engine][0]}")
+    module: Any = importlib.import_module(f"rankdbg.node.probes.{PROBES[engine].module}")
     probe: Probe = module
     return probe
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg.node import attaching, gpus
+from rankdbg.node.dumped_threads import DumpedThread, ask_pyspy, threads
 from rankdbg.node.native_frames import NativeFrame, plain_name
 from rankdbg.node.probes import ProbeFailed, failure
 from rankdbg.node.probes.gdb import DEEPEST, OPTIONS, parse, with_python
-from rankdbg.node.probes.pystack import DumpedThread, ask_pyspy, threads
 
 TOOLKITS = "/usr/local/cuda*/bin/cuda-gdb"
 WITHOUT_SYMBOLS = ("-iex", "set auto-solib-add off", "-iex", "set width 0")

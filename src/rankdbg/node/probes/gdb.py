@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rankdbg.node import attaching
+from rankdbg.node.dumped_threads import DumpedThread, ask_pyspy, dump, threads
 from rankdbg.node.native_frames import NativeFrame, is_evaluation
-from rankdbg.node.probes import failure
-from rankdbg.node.probes.pystack import DumpedThread, ask_pyspy, threads
 
 # No files of the user, no scripts that lie beside libraries, no downloads.
 OPTIONS = ("-batch", "-nx", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off")
@@ -31,10 +30,7 @@ def available(pid: int) -> str | None:
 def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> dict[str, Any]:
     known = ask_pyspy(pid, seconds, with_locals)
     words = ["gdb", *OPTIONS, "-ex", f"thread apply all backtrace {DEEPEST}", "-p", str(pid)]
-    ran = attaching.run(words, pid, seconds)
-    dumped = list(parse(ran.output))
-    if not dumped:
-        raise failure("gdb", ran.complaint, pid)
+    dumped = dump(words, parse, pid, seconds)
     with_python(dumped, known)
     return threads(dumped, pid, all_threads=all_threads, known=known, with_locals=with_locals)
 

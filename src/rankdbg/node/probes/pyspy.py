@@ -14,7 +14,7 @@ from typing import Any
 
 from rankdbg.node import processes
 from rankdbg.node.probes import ProbeFailed, failure
-from rankdbg.user_code import is_user_code
+from rankdbg.user_code import is_agent, is_user_code
 
 
 @cache
@@ -138,7 +138,7 @@ def _is_main(thread: dict[str, Any], pid: int) -> bool:
 
 
 def _is_agent(frames: list[list[Any]]) -> bool:
-    return "/rankdbg/agent/" in frames[-1][1]
+    return is_agent(frames[-1][1])
 
 
 def locals_of(frame: dict[str, Any]) -> dict[str, str]:
