@@ -15,6 +15,7 @@ from rankdbg import wire
 from rankdbg.answers import read_rank, read_sampled, read_threads
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting, find_cluster
 from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
+from rankdbg.logs.patterns import Hit, Pattern
 from rankdbg.path_maps import PathMaps
 from rankdbg.streams import Stream
 from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence
@@ -130,12 +131,32 @@ class Session:
 
         return self._of_nodes("gpus", read)
 
+    def health(
+        self, patterns: Sequence[Pattern], within: float, places: Sequence[str] = ()
+    ) -> dict[str, dict[str, Any] | RankdbgError]:
+        """Of each node its `disks`, `memory`, `processes` that cannot go on, and the `kernel`'s
+        messages of the last `within` seconds that patterns know, or `why_no_kernel`."""
+
+        def read(answer: Any) -> dict[str, Any]:
+            hits = [Hit(*hit[:6]) for hit in answer["kernel"]]
+            return {**answer, "kernel": hits}
+
+        asked = [pattern.as_json() for pattern in patterns]
+        question: dict[str, Any] = {
+            "patterns": asked,
+            "within": within,
+            "places": [*places],
+        }
+        return self._of_nodes("health", read, **question)
+
     def _of_nodes(
-        self, kind: str, read: Callable[[Any], dict[str, Any]], extra: float = 0.0
+        self, kind: str, read: Callable[[Any], dict[str, Any]], extra: float = 0.0, **more: Any
     ) -> dict[str, dict[str, Any] | RankdbgError]:
         """One question about each node itself."""
         found: dict[str, dict[str, Any] | RankdbgError] = {}
-        questions: dict[str, wire.Message] = {n: {"ask": kind} for n in self.cluster.nodes()}
+        questions: dict[str, wire.Message] = {
+            node: {"ask": kind, **more} for node in self.cluster.nodes()
+        }
         for node, answer in self._ask_nodes(questions, extra):
             if isinstance(answer, RankdbgError):
                 found[node] = answer

@@ -228,6 +228,23 @@ class Service:
         """What NVML says of the GPUs of this node, whoever uses them."""
         return self._gpus_here.look(deadline)
 
+    def _health(self, message: wire.Message, deadline: float) -> Any:
+        """Disks, memory, processes; and what the kernel said that patterns know."""
+        from rankdbg.logs.patterns import Pattern
+        from rankdbg.node import health, kernel_log
+
+        if not self._known:
+            self._roster({"where": False}, deadline)
+        ranks = [process for process in self._known.values() if process.kind == "rank"]
+        hits, why = [], ""
+        try:
+            patterns = [Pattern.from_json(pattern) for pattern in message.get("patterns", ())]
+            hits = kernel_log.find(patterns, time.time() - float(message.get("within", 0.0)))
+        except kernel_log.Unreadable as unreadable:
+            why = str(unreadable)
+        places = [str(place) for place in message.get("places", ())]
+        return {**health.look(ranks, places), "kernel": hits, "why_no_kernel": why}
+
     def _check(self, message: wire.Message, deadline: float) -> Any:
         """What works on this node."""
         self._roster({"where": False}, deadline)
@@ -280,6 +297,7 @@ class Service:
         "vitals": _vitals,
         "bring": _bring,
         "gpus": _gpus,
+        "health": _health,
         "check": _check,
     }
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from rankdbg.frontends.reports.rows import COLUMN, print_row
 from rankdbg.frontends.terminal import Terminal, cut, cut_path
 from rankdbg.logs.patterns import FileScan
 from rankdbg.masking import mask_text
 from rankdbg.selection import format_numbers
 from rankdbg.verdicts.failures import Diagnosis, Failure
 
-_COLUMN = 10
 _LINES_SHOWN = 3
 
 
@@ -40,9 +39,9 @@ class FailureReport:
         size = sum(scan.size for scan in self._scans)
         count = len(self._scans)
         files = f"{count} file{'s' if count != 1 else ''}, {size / 1e6:.1f} MB"
-        _row(terminal, "read", files)
+        print_row(terminal, "read", files)
         if not self._failures:
-            _row(terminal, "failures", "none that a rule knows")
+            print_row(terminal, "failures", "none that a rule knows")
             return
         titles = {"root": "also", "consequence": "then", "teardown": "teardown"}
         for number, failure in enumerate(self._failures):
@@ -53,26 +52,26 @@ class FailureReport:
             else:
                 lines = len(failure.findings)
                 more = f"{lines} lines" if lines > 1 else cut(_line(failure.first.text), 60)
-                _row(terminal, titles[failure.role], f"{failure.mode}{_who(failure)}: {more}")
+                print_row(terminal, titles[failure.role], f"{failure.mode}{_who(failure)}: {more}")
 
     def print_harmless(self, terminal: Terminal) -> None:
         for line in self._harmless:
-            text = cut(_line(line.line), terminal.width - _COLUMN - 8)
-            _row(terminal, "harmless", f"{text} × {line.count}" if line.count > 1 else text)
+            text = cut(_line(line.line), terminal.width - COLUMN - 8)
+            print_row(terminal, "harmless", f"{text} × {line.count}" if line.count > 1 else text)
 
     def _print_cause(self, terminal: Terminal, title: str, failure: Failure) -> None:
         when = "" if failure.time is None else f"{datetime.fromtimestamp(failure.time):%H:%M:%S}  "
         head = f"{when}{terminal.red(failure.mode)}{_who(failure)}"
-        _row(terminal, title, head)
+        print_row(terminal, title, head)
         for finding in failure.findings[:_LINES_SHOWN]:
             place = f"{cut_path(_short(finding.path), 40)}:{finding.line}"
-            terminal.print(" " * _COLUMN + terminal.dim(place))
-            shown = cut(_line(finding.text), terminal.width - _COLUMN - 2)
-            terminal.print(" " * (_COLUMN + 2) + shown)
+            terminal.print(" " * COLUMN + terminal.dim(place))
+            shown = cut(_line(finding.text), terminal.width - COLUMN - 2)
+            terminal.print(" " * (COLUMN + 2) + shown)
         if len(failure.findings) > _LINES_SHOWN:
-            terminal.print(" " * _COLUMN + f"and {len(failure.findings) - _LINES_SHOWN} more")
-        _row(terminal, "  cause", failure.first.rule.cause)
-        _row(terminal, "  do", failure.first.rule.fix)
+            terminal.print(" " * COLUMN + f"and {len(failure.findings) - _LINES_SHOWN} more")
+        print_row(terminal, "  cause", failure.first.rule.cause)
+        print_row(terminal, "  do", failure.first.rule.fix)
 
 
 def _as_json(failure: Failure) -> dict[str, Any]:
@@ -124,10 +123,3 @@ def _line(text: str) -> str:
 def _short(path: str) -> str:
     near = os.path.relpath(path)
     return path if near.startswith("..") else near
-
-
-def _row(terminal: Terminal, title: str, text: str) -> None:
-    lines = textwrap.wrap(text, max(40, terminal.width - _COLUMN), break_long_words=False) or [""]
-    terminal.print(f"{title:{_COLUMN}}{lines[0]}")
-    for line in lines[1:]:
-        terminal.print(" " * _COLUMN + line)

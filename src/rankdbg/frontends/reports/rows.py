@@ -1,0 +1,16 @@
+"""Rows of a report: a word in front, and a text that is wrapped beside it."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rankdbg.frontends.terminal import Terminal
+
+COLUMN = 10
+
+
+def print_row(terminal: Terminal, title: str, text: str) -> None:
+    lines = textwrap.wrap(text, max(40, terminal.width - COLUMN), break_long_words=False) or [""]
+    terminal.print(f"{title:{COLUMN}}{lines[0]}")
+    for line in lines[1:]:
+        terminal.print(" " * COLUMN + line)

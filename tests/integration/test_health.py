@@ -1,0 +1,101 @@
+"""How a node does: real control groups, disks and processes, and what the kernel says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rankdbg.node import health, kernel_log
+from rankdbg.node.discovery import Process
+from rankdbg.node.processes import read_stat
+from rankdbg.verdicts.health import complaints
+from rankdbg.verdicts.log_rules import load_rules
+from waiting import wait_for
+
+LIMIT = 64 << 20
+NOTHING = {"disks": [], "memory": {"size": 0, "available": 0, "groups": []}, "processes": []}
+
+
+@pytest.fixture
+def limited() -> Iterator[Path]:
+    """A control group of 64 MiB."""
+    old = Path("/sys/fs/cgroup/memory")
+    root = old if old.exists() else Path("/sys/fs/cgroup")
+    group = root / f"rankdbg-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        limit = "memory.limit_in_bytes" if old.exists() else "memory.max"
+        (group / limit).write_text(str(LIMIT))
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    yield group
+    wait_for(lambda: not (group / "cgroup.procs").read_text(), "an empty control group")
+    group.rmdir()
+
+
+def test_a_process_that_was_killed_for_its_memory(limited: Path) -> None:
+    """The kernel's message is found, and its group's count says so where nobody may read that."""
+    begun = time.time()
+    lives = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        (limited / "cgroup.procs").write_text(str(lives.pid))
+        eats = f"open('{limited}/cgroup.procs', 'w').write('0'); bytearray(1 << 28)"
+        eater = subprocess.Popen([sys.executable, "-S", "-c", eats])
+        assert eater.wait(30) == -signal.SIGKILL
+        rank = Process(lives.pid, 1, 0, True, {}, [])
+        told = health.look([rank], [])
+    finally:
+        lives.kill()
+        lives.wait()
+    (group,) = [g for g in told["memory"]["groups"] if g["group"] == f"/{limited.name}"]
+    assert (group["limit"], group["kills"]) == (LIMIT, 1)
+    said = [c.text for c in complaints({**NOTHING, "memory": told["memory"]}, [])]
+    assert f"the kernel has killed once in control group /{limited.name}" in " ".join(said)
+
+    hits = kernel_log.find(load_rules().patterns(), begun - 1)
+    assert any(f"Killed process {eater.pid} " in hit.text for hit in hits), hits
+    assert all(hit.stamp[:4] == time.strftime("%Y") for hit in hits)
+
+
+def test_a_disk_that_is_full(tmp_path: Path) -> None:
+    """Is said with what is free, each file system once."""
+    if os.geteuid():
+        pytest.skip("only root may mount")
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], check=True)
+    try:
+        (place / "full").write_bytes(bytes((1 << 20) - 4096))
+        told = health.look([], [str(place), str(place / ".")])
+    finally:
+        subprocess.run(["umount", place], check=True)
+    ours = [disk for disk in told["disks"] if disk["place"] == str(place)]
+    assert len(ours) == 1
+    said = [c.text for c in complaints({**NOTHING, "disks": ours}, [])]
+    assert said == [f"{place} is full: 4 KiB of 1.0 MiB are free"]
+
+
+def test_children_that_nobody_collects() -> None:
+    """Are named with the parent who should; its own ordinary children are not."""
+    program = "import os; print(os.fork() or os._exit(0), flush=True); input()"
+    parent = subprocess.Popen(
+        [sys.executable, "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        wait_for(lambda: read_stat(child) is not None and read_stat(child).state == "Z", "ended")
+        held = [p for p in health.look([], [])["processes"] if p["parent"] == parent.pid]
+    finally:
+        parent.kill()
+        parent.wait()
+    assert [(p["state"], p["pid"]) for p in held] == [("Z", child)]
+    (complaint,) = complaints({**NOTHING, "processes": held}, [])
+    assert f"not collected by their parent {parent.pid}" in complaint.text
