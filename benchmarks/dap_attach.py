@@ -26,7 +26,7 @@ from editor import DapServer, Editor
 
 RANKS = 8
 ROUNDS = 5
-SLICES = 15
+SLICES = 40
 RANK = Path(__file__).parent / "_dap_rank.py"
 LINE = next(n for n, text in enumerate(RANK.read_text().splitlines(), 1) if "# the break" in text)
 
@@ -60,6 +60,7 @@ def attach_once(server: DapServer) -> float:
         session.event("stopped")
     taken = time.perf_counter() - begun
     editor.leave()
+    time.sleep(1)  # who comes back at once waits until the debuggers are switched off
     return taken
 
 
@@ -114,16 +115,15 @@ def free_ports() -> int:
 
 
 def compare() -> None:
+    """Each alone: ranks in which debugpy listens need half a processor to do nothing."""
+    with running("bench-dap", RANKS, "steps") as ours, DapServer(ours) as server:
+        mine = memory(ours), *(attach_once(server) for _ in range(1 + ROUNDS))
     base = free_ports()
-    with (
-        running("bench-dap", RANKS, "steps") as ours,
-        running("bench-listen", RANKS, "steps", PORT=str(base)) as theirs,
-        DapServer(ours) as server,
-    ):
-        idle = memory(ours), memory(theirs, "debugpy", "adapter")
-        first = attach_once(server), attach_one_by_one(base)
-        taken = [(attach_once(server), attach_one_by_one(base)) for _ in range(ROUNDS)]
-    next_ = [statistics.median(column) for column in zip(*taken, strict=True)]
+    with running("bench-listen", RANKS, "steps", PORT=str(base)) as theirs:
+        idle = memory(theirs, "debugpy", "adapter")
+        yours = idle, *(attach_one_by_one(base) for _ in range(1 + ROUNDS))
+    idle_first_next = [(side[0], side[1], statistics.median(side[2:])) for side in (mine, yours)]
+    idle, first, next_ = zip(*idle_first_next, strict=True)
     table(
         [
             [f"{RANKS} ranks", "rankdbg dap", "debugpy.listen"],
@@ -134,43 +134,44 @@ def compare() -> None:
     )
 
 
-def speed(job: Job) -> float:
-    """Calls a second of processor time: the best of some slices, since others use the machine."""
+def speeds(job: Job) -> list[float]:
+    """Calls a second of processor time, by rank: the best of some slices, since others use the
+    machine."""
     with job.session() as session:
         ranks = session.job(job.name)
-        seen: list[float] = []
-        while len(seen) < SLICES:
-            (answer,) = session.evaluate(ranks, "speed")
-            value = answer.value["number"]  # type: ignore[union-attr]
-            seen += [value] if value and value not in seen else []
+        seen: list[list[float]] = [[] for _ in ranks]
+        while min(map(len, seen)) < SLICES:
+            for index, answer in enumerate(session.evaluate(ranks, "speed")):
+                value = answer.value["number"]  # type: ignore[union-attr]
+                seen[index] += [value] if value and value not in seen[index] else []
             time.sleep(0.02)  # it measures while nobody asks
-    return max(seen)
+    return [max(values[2:]) for values in seen]  # the first began before
 
 
 def loop_speed(python: object = sys.executable) -> None:
-    with running("bench-calls", 1, "calls", python) as job, DapServer(job) as server:
-        before = speed(job)
+    """Of a rank with an editor, and of one beside it that none looks at: what both lose is the
+    machine's."""
+    with running("bench-calls", 2, "calls", python) as job, DapServer(job, "0") as server:
+        rows = [("before", speeds(job))]
         editor = Editor(server.port)
         editor.break_at(RANK, LINE)
         editor.attach_all(1)
-        during = speed(job)
+        rows.append(("with an editor", speeds(job)))
         editor.leave()
         job.wait_for(lambda ranks: bool(ranks))
-        after = speed(job)
-        again = speed(job)
-    with running("bench-calls-2", 1, "calls", PORT=str(free_ports())) as job:
-        listening = speed(job)
-    rows = (
-        ("before", before),
-        ("with an editor", during),
-        ("after it has left", after),
-        ("and once more", again),
-        ("debugpy.listen(), nobody attached", listening),
-    )
+        rows.append(("after it has left", speeds(job)))
+        rows.append(("and once more", speeds(job)))
+    if python == sys.executable:  # another may have no debugpy of its own
+        with running("bench-calls-2", 2, "calls", PORT=str(free_ports())) as job:
+            rows.append(("debugpy.listen(), nobody attached", speeds(job)))
+    first, beside = rows[0][1]
     table(
         [
-            ["a loop of calls", "calls/s", "of before"],
-            *([name, f"{v / 1e6:.2f} million", f"{v / before:.2f}"] for name, v in rows),
+            ["a loop of calls", "calls/s", "of before", "the rank beside it"],
+            *(
+                [name, f"{ours / 1e6:.2f} million", f"{ours / first:.2f}", f"{other / beside:.2f}"]
+                for name, (ours, other) in rows
+            ),
         ]
     )
 
@@ -179,4 +180,4 @@ if __name__ == "__main__":
     os.environ.pop("PORT", None)
     begin("an editor on 8 ranks", "faster than one by one; after detach within 5 %")
     compare()
-    loop_speed()
+    loop_speed(*sys.argv[1:])

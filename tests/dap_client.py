@@ -28,7 +28,9 @@ class DapClient:
 
     @classmethod
     def connect(cls, port: int) -> DapClient:
-        return cls(socket.create_connection(("127.0.0.1", port), PATIENCE))
+        connection = socket.create_connection(("127.0.0.1", port), PATIENCE)
+        connection.settimeout(None)  # a session may be silent for as long as it likes
+        return cls(connection)
 
     def send(self, message: dict[str, Any]) -> int:
         self._seq += 1

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from dap_client import DapClient
-from jobs import Job
+from jobs import PROGRAMS, Job
 from waiting import wait_for
+
+LOOP = PROGRAMS / "dap_loop.py"
+TORCH = PROGRAMS / "dap_torch.py"
 
 INITIALIZE = {
     "clientID": "test",
@@ -26,12 +29,37 @@ INITIALIZE = {
 }
 
 
+def line_of(program: Path, mark: str) -> int:
+    lines = program.read_text().splitlines()
+    return next(number for number, text in enumerate(lines, 1) if f"# {mark}" in text)
+
+
+def start_torch(job: Job, count: int) -> Path:
+    """Ranks that wait for the file that is returned."""
+    gate = job.directory.parent / "gate"
+    run = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+    job.start(*run, "--nproc-per-node", count, TORCH, env={"GATE": str(gate)})
+    standing = ["train"] * count
+    job.wait_for(
+        lambda ranks: [rank.where.function for rank in ranks if rank.where] == standing,
+        patience=120,  # eight imports of torch on a busy machine
+    )
+    return gate
+
+
 class DapServer:
     """`rankdbg dap`, as a user starts it."""
 
-    def __init__(self, job: Job | Mapping[str, str], *words: object, **settings: Any) -> None:
-        """For a job, or in an environment in which the words find one."""
-        command = [sys.executable, "-m", "rankdbg", "dap", "--port", "0"]
+    def __init__(
+        self,
+        job: Job | Mapping[str, str],
+        *words: object,
+        inside: tuple[str, ...] = (),
+        **settings: Any,
+    ) -> None:
+        """For a job, or in an environment in which the words find one; `inside` what a command
+        before it makes of the machine."""
+        command = [*inside, sys.executable, "-m", "rankdbg", "dap", "--port", "0"]
         command += ["--job", job.name] if isinstance(job, Job) else []
         environment = job.environment if isinstance(job, Job) else job
         self.process = subprocess.Popen(

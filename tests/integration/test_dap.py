@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,23 @@ from typing import Any
 import pytest
 
 from dap_client import DapClient
-from editor import INITIALIZE, DapServer, Editor, evaluate, frames, variables
+from editor import (
+    INITIALIZE,
+    LOOP,
+    TORCH,
+    DapServer,
+    Editor,
+    evaluate,
+    frames,
+    line_of,
+    start_torch,
+    variables,
+)
 from jobs import PROGRAMS, Job
 from rankdbg.types import Answer
 from waiting import wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
-
-LOOP = PROGRAMS / "dap_loop.py"
-TORCH = PROGRAMS / "dap_torch.py"
-
-
-def line_of(program: Path, mark: str) -> int:
-    lines = program.read_text().splitlines()
-    return next(number for number, text in enumerate(lines, 1) if f"# {mark}" in text)
 
 
 def start_loops(job: Job, *behaviours: str, **settings: Any) -> Any:
@@ -36,19 +40,6 @@ def start_loops(job: Job, *behaviours: str, **settings: Any) -> Any:
     process = job.start(sys.executable, launcher, len(words), LOOP, *words, **settings)
     job.wait_for(lambda ranks: len([r for r in ranks if r.where]) == len(words))
     return process
-
-
-def start_torch(job: Job, count: int) -> Path:
-    """Ranks that wait for the file that is returned."""
-    gate = job.directory.parent / "gate"
-    run = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-    job.start(*run, "--nproc-per-node", count, TORCH, env={"GATE": str(gate)})
-    standing = ["train"] * count
-    job.wait_for(
-        lambda ranks: [rank.where.function for rank in ranks if rank.where] == standing,
-        patience=120,  # eight imports of torch on a busy machine
-    )
-    return gate
 
 
 def steps(job: Job) -> list[int]:
@@ -202,11 +193,13 @@ def test_rank_that_waits_in_a_collective_is_said_to(job: Job) -> None:
         gate.touch()
         threads = {rank: s.event("stopped")["threadId"] for rank, s in sessions.items()}
         sessions[0].ask("next", threadId=threads[0])
-        words = "rank 0 has not come back from its step: it is in all_reduce, dap_torch.py:"
+        words = "rank 0 has not come back from a step: in all_reduce, dap_torch.py:"
         wait_for(lambda: words in editor.parent.console(), editor.parent.console)
         sessions[1].ask("next", threadId=threads[1])
         for session in sessions.values():
             session.event("stopped", lambda body: body["reason"] == "step")
+        back = f"rank 0 stopped at dap_torch.py:{line_of(TORCH, 'after it')} (step)"
+        wait_for(lambda: back in editor.parent.console(), editor.parent.console)
         editor.leave()
 
 
@@ -242,6 +235,22 @@ def test_console_answers_questions(editor: Editor) -> None:
     assert "only stopped" in editor.say("help")
     why = editor.parent.refused("evaluate", expression="lss", context="repl")
     assert why.startswith("no command 'lss' here")
+
+
+def test_console_of_a_rank_takes_questions_to_all(editor: Editor) -> None:
+    """After the word rankdbg; everything else is Python in that rank."""
+    session = editor.attach_all(2)[1]
+
+    def say(line: str) -> dict[str, Any]:
+        return session.response(session.request("evaluate", expression=line, context="repl"))
+
+    assert say("rankdbg ask all RANK // 2")["body"]["result"] == "0-1  0"
+    assert "no command 'lss' here" in say("rankdbg lss")["message"]
+    editor.break_at(LOOP, line_of(LOOP, "in inner"))
+    thread = session.event("stopped")["threadId"]
+    assert evaluate(session, thread, "RANK + 40") == "41"
+    where = say("rankdbg where 1")["body"]["result"]
+    assert "inner dap_loop.py" in where and "pydevd" not in where
 
 
 def test_console_changes_which_ranks_have_sessions(editor: Editor) -> None:
@@ -282,7 +291,7 @@ def test_continue_in_the_console_lets_all_go_on(job: Job, editor: Editor) -> Non
     for session in editor.attach_all(2).values():
         session.event("stopped")
     editor.break_at(LOOP)
-    assert editor.say("continue") == "0-1 goes on"
+    assert editor.say("continue") == "ranks 0-1 go on"
     wait_until_running(job)
 
 
@@ -298,6 +307,23 @@ def test_leaving_lets_ranks_go_on_and_one_can_come_again(job: Job, server: DapSe
             session.event("stopped")
         editor.leave()
         wait_until_running(job)
+
+
+def test_editor_that_hangs_up_at_the_first_word_lets_all_go_on(job: Job, server: DapServer) -> None:
+    """Each of its sessions closes as soon as it hears that it is over, some before the server
+    has told the next."""
+    for _ in range(5):
+        editor = Editor(server.port)
+        editor.break_at(LOOP, line_of(LOOP, "in loops"))
+        for session in editor.attach_all(2).values():
+            session.event("stopped")
+            hang_up = threading.Thread(
+                target=lambda s=session: (s.event("terminated"), s.close()), daemon=True
+            )
+            hang_up.start()
+        editor.parent.ask("disconnect", restart=False)
+        wait_until_running(job)
+        editor.close()
 
 
 def test_leaving_one_rank_leaves_the_others(job: Job, editor: Editor) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import ray_cluster
-from editor import DapServer, Editor, evaluate, frames
+from editor import LOOP, DapServer, Editor, evaluate, frames, line_of
 from jobs import PROGRAMS, Job, rankdbg
 from kubernetes_cluster import Kubernetes, reason_not_here
 from slurm_cluster import SlurmCluster, running_cluster
@@ -20,22 +20,19 @@ from waiting import wait_for
 pytest.importorskip("debugpy", reason="needs debugpy")
 pytestmark = pytest.mark.timeout(240)
 
-LOOP = PROGRAMS / "dap_loop.py"
+STATE = PROGRAMS / "dap_state.py"
 PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.1[0-9].*/bin/python"))
-
-
-def line_of(mark: str) -> int:
-    lines = LOOP.read_text().splitlines()
-    return next(number for number, text in enumerate(lines, 1) if f"# {mark}" in text)
+_OURS = "{}.{}.".format(*sys.version_info)
+OTHERS = [path for path in PYENV if not path.parts[-3].startswith(_OURS)]
 
 
 def stop_all(server: DapServer, count: int) -> Editor:
     """Every rank at a breakpoint, and looked into."""
     editor = Editor(server.port)
-    editor.break_at(LOOP, line_of("in inner"))
+    editor.break_at(LOOP, line_of(LOOP, "in inner"))
     for rank, session in editor.attach_all(count).items():
         thread = session.event("stopped")["threadId"]
-        assert frames(session, thread)[0] == ("inner", line_of("in inner"))
+        assert frames(session, thread)[0] == ("inner", line_of(LOOP, "in inner"))
         assert evaluate(session, thread, "RANK") == str(rank)
         session.ask("next", threadId=thread)
         assert session.event("stopped")["reason"] == "step"
@@ -180,3 +177,31 @@ def test_debugpy_is_brought_along(job: Job, python: Path) -> None:
 
     before = step()
     wait_for(lambda: step() > before, "it goes on")
+
+
+@pytest.mark.parametrize("python", [Path(sys.executable), *OTHERS], ids=lambda p: p.parts[-3])
+def test_process_is_as_before_when_the_editor_has_left(job: Job, python: Path) -> None:
+    """Also after a breakpoint was hit, and with what VS Code asks for: no thread and no frame is
+    traced, no function watched, and the streams and functions that a debugger replaces are the
+    program's."""
+    job.start(python, STATE, env={"RANK": "0", "WORLD_SIZE": "1"})
+    job.wait_for(lambda ranks: [r.where.function for r in ranks if r.where] in (["loops"],))
+
+    def left_behind() -> str:
+        found = job.json("ask", "0", "left_behind()", "--frame", "loops")
+        return str(found["groups"][0]["value"])
+
+    assert left_behind() == "[]"
+    with DapServer(job) as server:
+        editor = Editor(server.port, debugOptions=["RedirectOutput", "ShowReturnValue"])
+        here = {"line": line_of(STATE, "in inner"), "condition": "name == 'the main thread'"}
+        editor.break_at(STATE, here)
+        session = editor.attach_all(1)[0]
+        for _ in range(2):
+            thread = session.event("stopped")["threadId"]
+            session.ask("next", threadId=thread)
+            session.event("stopped", lambda body: body["reason"] == "step")
+            session.ask("continue", threadId=thread)
+        assert "sys.stdout" in left_behind()
+        editor.leave()
+        wait_for(lambda: left_behind() == "[]", left_behind)

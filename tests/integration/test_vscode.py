@@ -35,6 +35,9 @@ def test_files_are_written_and_kept(tmp_path: Path) -> None:
     assert ours["preLaunchTask"] == task["label"]
     assert task["args"][:5] == ["-m", "rankdbg", "dap", "tp=0", "--port"]
     assert "--lockstep" in task["args"] and "ssh:gpu-1" in task["args"]
+    (pattern,) = task["problemMatcher"][0]["pattern"]
+    # Without these VS Code takes the task for one without a matcher, and never attaches.
+    assert {"regexp", "file", "line", "message"} <= pattern.keys()
 
 
 def test_task_starts_a_server_that_the_configuration_reaches(job: Job, tmp_path: Path) -> None:
@@ -66,6 +69,7 @@ def test_other_editors_are_told(editor: str, tmp_path: Path) -> None:
     """What to start and what to write, with the port; no file is made."""
     result = rankdbg("vscode", "--editor", editor, "--port", 6001, cwd=tmp_path)
     assert "start:  rankdbg dap --port 6001" in result.stdout
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
     assert result.stdout.count("6001") >= 2
     assert not list(tmp_path.iterdir())
 

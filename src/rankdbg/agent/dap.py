@@ -12,10 +12,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from types import FrameType
 from typing import Any
 
-from rankdbg.agent import dap_stops, stacks, threads, workers
+from rankdbg.agent import dap_loading, dap_stops, dap_tracing, threads
 
 # What is used of pydevd, none of which is promised to anybody: looked for before it is used.
 _NEEDED = {
@@ -23,9 +22,7 @@ _NEEDED = {
     "pydevd_tracing": ("set_trace_to_threads", "restore_sys_set_trace_func"),
     "_pydevd_bundle.pydevd_constants": ("get_global_debugger", "set_global_debugger"),
 }
-_BEFORE_MONITORING = sys.version_info < (3, 12)
 _END_SECONDS = 2.0
-_MAIN_SECONDS = 0.3  # the main thread is there in milliseconds, unless it waits in C
 
 _one_at_a_time = threads.new_lock()
 _here = False  # whether an editor is in this process
@@ -80,36 +77,8 @@ def converse(connection: Any, message: dict[str, Any], send: Any) -> None:
         _one_at_a_time.release()
 
 
-class Quiet:
-    """While debugpy is loaded: it would warn on the program's stderr of frozen modules, which
-    are the standard library's."""
-
-    _NAME = "PYDEVD_DISABLE_FILE_VALIDATION"
-
-    def __enter__(self) -> None:
-        self._before = os.environ.get(self._NAME)
-        os.environ[self._NAME] = "1"
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is None:
-            os.environ.pop(self._NAME, None)
-        else:
-            os.environ[self._NAME] = self._before
-
-
 def _load(path: str) -> str:
-    from importlib import import_module
-
-    hook = sys.breakpointhook
-    if path:
-        sys.path.append(path)
-    try:
-        with Quiet():
-            import_module("debugpy.server")
-    finally:
-        if path:
-            sys.path.remove(path)
-        sys.breakpointhook = hook  # breakpoint() goes through entries.py, as ever
+    dap_loading.load(path)
     version = str(getattr(sys.modules["debugpy"], "__version__", "of unknown version"))
     for module, names in _NEEDED.items():
         missing = [name for name in names if not hasattr(sys.modules.get(module), name)]
@@ -146,21 +115,7 @@ def _begin(connection: Any) -> None:
         pydevd.start_client = dial
     _here = True
     dap_stops.current().add_dap_messages_listener(dap_stops.Watch())
-    if _BEFORE_MONITORING and _helper() is None:
-        # Only a thread itself can have itself traced: the main thread at its next chance, one
-        # that gets its work from a framework when it begins the next piece.
-        if _join not in workers.at_begin:
-            workers.at_begin.append(_join)
-        threads.call_in_main(_join, _MAIN_SECONDS)
-
-
-def _join() -> None:
-    """In a thread of the program: traced while an editor is here, and not afterwards."""
-    current = dap_stops.current()
-    if _here and current is not None:
-        current.enable_tracing()
-    else:
-        _untrace()
+    dap_tracing.begin()
 
 
 def _show_tensors(wanted: bool) -> None:
@@ -187,11 +142,6 @@ def _right_main_thread() -> None:
     if hasattr(main, "_tstate_lock"):  # until 3.12: released at the end of the program
         main._tstate_lock = threads.new_lock()
         main._tstate_lock.acquire()
-
-
-def _helper() -> Any:
-    """debugpy's own piece of C, which there is for some processors: has other threads traced."""
-    return sys.modules["pydevd_tracing"]._load_python_helper_lib()
 
 
 def _wait_until_closed(connection: Any) -> None:
@@ -273,8 +223,8 @@ def _end() -> None:
             _wait_until_all_run()
         pydevd.stoptrace()
         _wait_until_disposed()
-        if _BEFORE_MONITORING:
-            _trace_no_thread()
+        dap_tracing.end()
+        _give_streams_back()
     finally:
         _OwnThreads.end_all()
 
@@ -296,41 +246,12 @@ def _wait_until_disposed() -> None:
     sys.modules["_pydevd_bundle.pydevd_constants"].set_global_debugger(None)
 
 
-def _trace_no_thread() -> None:
-    """stoptrace() reaches the calling thread alone, and on Python 3.11 a function that is
-    merely traced runs eight times slower."""
-    if _helper() is not None:
-        for ident in threads.living() - threads.own:
-            sys.modules["pydevd_tracing"].set_trace_to_threads(_let_go, [ident], False)
-    threads.call_in_main(_untrace, _END_SECONDS / 4)
-    for innermost in sys._current_frames().values():
-        _clear(innermost)
-
-
-def _let_go(frame: FrameType, event: str, argument: Any) -> None:
-    sys.settrace(None)
-
-
-def _untrace() -> None:
-    """In the main thread. Breaks that clients of rankdbg have set are noticed again."""
-    current = sys.gettrace()
-    if current is _let_go or _is_debuggers(current):
-        sys.settrace(None)
-    break_tracing: Any = sys.modules.get("rankdbg.agent.break_tracing")
-    if break_tracing is not None:
-        break_tracing.resume()
-
-
-def _clear(innermost: FrameType) -> None:
-    for frame in stacks.walk(innermost):
-        if _is_debuggers(frame.f_trace):
-            frame.f_trace = None
-
-
-def _is_debuggers(function: Any) -> bool:
-    """Whether a trace function is pydevd's: one of its functions, or of its objects' methods."""
-    owner = getattr(function, "__self__", function)
-    return "pydevd" in str(getattr(owner, "__module__", ""))
+def _give_streams_back() -> None:
+    """VS Code has the debugger copy what the program prints."""
+    streams: Any = sys.modules.get("_pydevd_bundle.pydevd_io")
+    stop: Any = getattr(streams, "stop_redirect_stream_to_pydb_io_messages", lambda name: None)
+    for name in ("stdout", "stderr"):
+        stop(name)
 
 
 def after_fork() -> None:
@@ -344,4 +265,5 @@ def after_fork() -> None:
     sys.modules["_pydevd_bundle.pydevd_constants"].set_global_debugger(None)
     pydevd: Any = sys.modules["pydevd"]
     pydevd.stoptrace()
-    _clear(sys._getframe(1))
+    dap_tracing.clear(sys._getframe(1))
+    _give_streams_back()

@@ -15,7 +15,7 @@ HOST = "127.0.0.1"
 def listen(port_base: int, wait: bool) -> int:
     from importlib import import_module
 
-    from rankdbg.agent.dap import Quiet
+    from rankdbg.agent.dap_loading import Quiet
 
     try:
         with Quiet():

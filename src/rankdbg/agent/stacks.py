@@ -73,7 +73,7 @@ def collect(all_threads: bool, with_locals: bool) -> dict[str, Any]:
     for ident, frame in innermost_frames().items():
         if not (all_threads or ident == main):
             continue
-        frames = list(walk(frame))
+        frames = _without_editor(list(walk(frame)))
         if threads.is_own(frames[-1]):
             continue
         thread: dict[str, Any] = {
@@ -96,6 +96,14 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+def _without_editor(stack: list[FrameType]) -> list[FrameType]:
+    """Of a thread that stands in an editor, what it did, and not what debugpy does in it now."""
+    files = [frame.f_code.co_filename for frame in stack]
+    before_user = files[: user_code.innermost_user_frame(files)]
+    debugging = [i for i, file in enumerate(before_user) if "/debugpy/_vendored/pydevd/" in file]
+    return stack[debugging[-1] + 1 :] if debugging else stack
 
 
 def where() -> list[Any] | None:

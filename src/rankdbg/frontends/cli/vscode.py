@@ -22,6 +22,7 @@ from rankdbg.frontends.cli import dap
 NAME = "rankdbg: all ranks"
 TASK = "rankdbg dap"
 EDITORS = ("vscode", "nvim", "zed", "emacs", "pycharm")
+_PROBLEM = r"^(.+):(\d+): error: (.+)$"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +111,8 @@ def _task(options: argparse.Namespace) -> dict[str, Any]:
         "isBackground": True,
         "problemMatcher": [
             {
-                "pattern": [{"regexp": "^(error): (.*)$", "severity": 1, "message": 2}],
+                # One that VS Code takes: it wants a file and a line of each problem.
+                "pattern": [{"regexp": _PROBLEM, "file": 1, "line": 2, "message": 3}],
                 "background": {
                     "activeOnStart": True,
                     "beginsPattern": "^rankdbg dap: starting",
@@ -164,28 +166,33 @@ in .zed/debug.json:
     "label": "NAME",
     "adapter": "Debugpy",
     "request": "attach",
-    "tcp_connection": { "host": "127.0.0.1", "port": PORT }
+    "connect": { "host": "127.0.0.1", "port": PORT }
   }
 ]
 """,
     "emacs": """\
 for dape:
 
-(add-to-list 'dape-configs
-             '(rankdbg
-               modes (python-mode python-ts-mode)
-               host "127.0.0.1"
-               port PORT
-               :request "attach"
-               :type "python"
-               :name "NAME"))
+(with-eval-after-load 'dape
+  (add-to-list 'dape-configs
+               '(rankdbg
+                 modes (python-mode python-ts-mode)
+                 host "127.0.0.1"
+                 port PORT
+                 :request "attach"
+                 :type "python"
+                 :name "NAME")))
 """,
     "pycharm": """\
-PyCharm's own debugger does not speak DAP; the plugin LSP4IJ does.
-Run > Edit Configurations > + > Debug Adapter Protocol, with these values:
+PyCharm 2025.3 and later: Run > Edit Configurations > + > Attach to DAP
 
-  Debug mode:       attach
-  Address, port:    127.0.0.1, PORT
-  DAP parameters:   { "type": "debugpy", "request": "attach", "name": "NAME" }
+  Remote address:   127.0.0.1, port PORT
+
+before that, with the plugin LSP4IJ: ... > + > Debug Adapter Protocol
+
+  Server:           create a new server, template Python- Debugpy
+  Configuration:    Debug Mode Attach, Address 127.0.0.1, Port PORT
+  DAP parameters:
+    { "type": "debugpy", "request": "attach", "name": "NAME" }
 """,
 }

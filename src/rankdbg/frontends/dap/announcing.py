@@ -43,10 +43,10 @@ class Announcer:
     # --- who has stopped ------------------------------------------------------------------------
 
     def stopped(self, child: Child, event: dict[str, Any]) -> None:
-        """A step that has ended is news only where it was waited for: the editor shows it."""
-        late = self._expected.pop(child.rank.process, None) is None
+        """A step that has ended is news only where it took long: the editor shows it."""
+        in_time = self._expected.pop(child.rank.process, None) is not None
         reason = str(event.get("description") or event.get("reason") or "stopped")
-        if event.get("reason") == "step" and not late:
+        if event.get("reason") == "step" and in_time:
             return
 
         def then(response: Message) -> None:
@@ -65,7 +65,7 @@ class Announcer:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         for what, ranks in grouping.group_equal(arrived):
-            self._job.print(f"{self._who(ranks)} {what}")
+            self._job.print(f"{named(ranks, self._job.everybody)} {what}")
 
     # --- who has not come back ------------------------------------------------------------------
 
@@ -77,7 +77,7 @@ class Announcer:
     def _look_for_the_missing(self) -> None:
         waiting = {child.rank.process for child in self._job.children() if not child.is_stopped}
         missing = [rank for key, rank in self._expected.items() if key in waiting]
-        self._expected = {rank.process: rank for rank in missing}
+        self._expected.clear()  # that one of these has come back will be news
         if not missing:
             return
         try:
@@ -87,11 +87,15 @@ class Announcer:
             return
         places = [(sampled.rank, _standing(sampled.main()[-1].frames)) for sampled in seen]
         for where, ranks in grouping.group_equal(places):
-            self._job.print(f"{self._who(ranks)} has not come back from its step: {where}")
+            verb = "has" if len(ranks) == 1 else "have"
+            who = named(ranks, self._job.everybody)
+            self._job.print(f"{who} {verb} not come back from a step: {where}")
 
-    def _who(self, ranks: Sequence[Rank]) -> str:
-        named = label(ranks, self._job.everybody)
-        return named if named.startswith("pid") else f"rank{'s' * (len(ranks) > 1)} {named}"
+
+def named(ranks: Sequence[Rank], among: Sequence[Rank]) -> str:
+    """As the subject of a sentence."""
+    short = label(ranks, among)
+    return short if short.startswith("pid") else f"rank{'s' * (len(ranks) > 1)} {short}"
 
 
 def _at(frames: list[dict[str, Any]]) -> str:
@@ -105,11 +109,11 @@ def _at(frames: list[dict[str, Any]]) -> str:
 def _standing(frames: Sequence[Frame]) -> str:
     """In which function, called from where in the user's code."""
     if not frames:
-        return "it runs"
+        return "running"
     innermost = frames[0]
     user = frames[innermost_user_frame(frame.file for frame in frames)]
     place = f"{user.file.rpartition('/')[2]}:{user.line}"
-    return f"it is in {innermost.function}, {place}" if innermost != user else f"it is at {place}"
+    return f"in {innermost.function}, {place}" if innermost != user else f"at {place}"
 
 
 def _later(seconds: float, action: Any) -> None:

@@ -20,7 +20,8 @@ from rankdbg.streams import Stream
 from rankdbg.types import Rank
 
 MOVES = ("continue", "next", "stepIn", "stepOut")
-# Keys of a configuration that are ours: debugpy would not know them.
+# Keys of a configuration that are ours: debugpy would not know them. Lines of a rank's console
+# that begin so are too, and no Python.
 OURS = "rankdbg"
 
 
@@ -34,6 +35,9 @@ class Surroundings(Protocol):
 
     def may_stay(self) -> bool:
         """Whether stopped ranks stay so when their editor leaves."""
+
+    def execute(self, client: Connection, request: Message, line: str) -> None:
+        """A line for the parent's console, typed in a rank's."""
 
     def moves(self, child: Child, command: str) -> None: ...
 
@@ -112,6 +116,9 @@ class Child:
             if self.client is not None:
                 self.client.refuse(message, f"{self.name} is attached already")
             return False
+        if command == "evaluate" and self.client is not None and (line := _for_parent(message)):
+            self._around.execute(self.client, message, line)
+            return False
         if command in MOVES and message["type"] == "request":
             self.stops.clear()
             self._around.moves(self, str(command))
@@ -143,6 +150,15 @@ class Child:
             self.parked = True
             return
         self.leave()
+
+    def dismiss(self) -> bool:
+        """Have its editor close the session, if it has one; the rest follows from that."""
+        client = self.client  # an editor that is quick has left before the second line
+        if client is None:
+            return False
+        client.event("terminated")
+        client.close()
+        return True
 
     def leave(self) -> None:
         """The rank goes on, and its debugger is switched off."""
@@ -226,3 +242,10 @@ class Child:
             client.event("terminated")
             client.close()
         self._around.over(self, why, again)
+
+
+def _for_parent(evaluate: Message) -> str:
+    """What a line of the console asks rankdbg, and not the rank; nothing if it is Python."""
+    arguments = evaluate.get("arguments") or {}
+    word, _, line = str(arguments.get("expression") or "").strip().partition(" ")
+    return line if word == OURS and arguments.get("context") == "repl" else ""

@@ -6,9 +6,9 @@ import io
 from collections.abc import Callable, Iterable, Iterator
 
 from rankdbg.errors import BadInput
+from rankdbg.frontends.dap.announcing import named
 from rankdbg.frontends.dap.hub import Hub
 from rankdbg.frontends.reports.pauses import PauseReport
-from rankdbg.frontends.reports.ranks import label
 from rankdbg.frontends.shell.commands import Commands
 from rankdbg.frontends.terminal import Terminal
 
@@ -25,7 +25,9 @@ ask RANKS EXPRESSION    a value from ranks, stopped or running
 where [RANKS]           one merged tree of their stacks
 list [RANKS]            who stands at a breakpoint() or an error, for the shell
 cast RANKS COMMAND      a command to the pdb of those
-why [RANKS]             who holds the others up, where, why"""
+why [RANKS]             who holds the others up, where, why
+
+In the console of a rank, put rankdbg before it: rankdbg ask all loss"""
 
 # What the shell's commands do is the same here.
 _OF_THE_SHELL = ("ask", "cast", "where", "list", "why")
@@ -94,7 +96,8 @@ class Console:
     def _continue(self, rest: str) -> str:
         children = self._hub.of(rest) if rest else self._hub.children()
         moved = self._hub.continue_all(children)
-        return f"{label(moved, self._hub.everybody)} goes on" if moved else "no rank is stopped"
+        verb = "goes" if len(moved) == 1 else "go"
+        return f"{named(moved, self._hub.everybody)} {verb} on" if moved else "no rank is stopped"
 
     def _give(self, rest: str) -> str:
         """They stop again as soon as they execute a line."""

@@ -18,6 +18,7 @@ from rankdbg.frontends.dap.announcing import Announcer
 from rankdbg.frontends.dap.child import OURS, Child
 from rankdbg.frontends.dap.entering import open_debugger
 from rankdbg.frontends.dap.mappings import Mappings
+from rankdbg.frontends.dap.protocol import Connection, Message
 from rankdbg.frontends.dap.settings import Settings
 from rankdbg.frontends.reports.limits import LimitReport
 from rankdbg.frontends.terminal import Terminal
@@ -28,8 +29,10 @@ from rankdbg.types import ProcessKey, Rank
 
 # How often it is looked for ranks that have come, or gone.
 LOOK_SECONDS = 2.0
-# So long a rank that is ready waits for those that were offered with it.
+# So long a rank that is ready waits for those that were offered with it,
 TOGETHER_SECONDS = 3.0
+# and for what must be known before one may stop: timeouts held, files found.
+PREPARING_SECONDS = 10.0
 
 
 class Editor(Protocol):
@@ -39,6 +42,9 @@ class Editor(Protocol):
         """Have the editor open a session for a rank."""
 
     def print(self, text: str) -> None: ...
+
+    def execute(self, client: Connection, request: Message, line: str) -> None:
+        """A line of the parent's console, for whoever typed it."""
 
 
 class Hub:
@@ -61,6 +67,7 @@ class Hub:
         self._told_of_limit = False
         self._entering = threading.Condition()
         self._entered: set[ProcessKey] = set()
+        self._prepared = threading.Event()
 
     # --- the editor comes and goes ------------------------------------------------------------
 
@@ -71,6 +78,7 @@ class Hub:
                 raise RankdbgError("another editor is attached here: disconnect that one first")
             self._editor = editor
             self._leaving = threading.Event()
+            self._prepared = threading.Event()
             self._left.clear()
             self._entered = {c.rank.process for c in self._children.values() if c.is_open}
         try:
@@ -80,12 +88,16 @@ class Hub:
             raise
 
     def open_all(self) -> None:
-        """Sessions for the ranks that are wanted, now and as they come."""
-        self._hold_timeouts()
-        with self._asking:
-            for warning in self.mappings.find(self._chosen()):
-                self.print(warning)
+        """Sessions for the ranks that are wanted, now and as they come. They load their debuggers
+        while the rest is made ready."""
         self._offer_missing()
+        try:
+            self._hold_timeouts()
+            with self._asking:
+                for warning in self.mappings.find(self._chosen()):
+                    self.print(warning)
+        finally:
+            self._prepared.set()
         watch = threading.Thread(target=self._watch, args=(self._leaving,), daemon=True)
         watch.start()
 
@@ -95,10 +107,7 @@ class Hub:
         with self._lock:
             self._editor = None
         for child in self.children():
-            if child.client is not None:
-                child.client.event("terminated")
-                child.client.close()
-            elif not (child.is_stopped and self.may_stay()):
+            if not child.dismiss() and not (child.is_stopped and self.may_stay()):
                 child.leave()
         try:
             if self.everybody and not self.may_stay():
@@ -206,9 +215,7 @@ class Hub:
         for child in children:
             self._left.add(child.rank.process)
             self._added.discard(child.rank.process)
-            if child.client is not None:
-                child.client.event("terminated")
-                child.client.close()
+            child.dismiss()
             child.leave()
 
     def of(self, wanted: str) -> list[Child]:
@@ -261,6 +268,7 @@ class Hub:
         return self._leaving.is_set() or offered <= self._entered
 
     def arguments(self, child: Child, given: dict[str, Any]) -> dict[str, Any]:
+        self._prepared.wait(PREPARING_SECONDS)
         kept = {name: item for name, item in given.items() if name != OURS}
         found = self.mappings.of(child.rank)
         kept["pathMappings"] = [*(kept.get("pathMappings") or []), *found]
@@ -268,6 +276,13 @@ class Hub:
 
     def may_stay(self) -> bool:
         return self.settings.stay
+
+    def execute(self, client: Connection, request: Message, line: str) -> None:
+        editor = self._editor
+        if editor is None:
+            client.refuse(request, "the session of all ranks is over")
+        else:
+            editor.execute(client, request, line)
 
     def moves(self, child: Child, command: str) -> None:
         moved = [child.rank]

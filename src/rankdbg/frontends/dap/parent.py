@@ -21,9 +21,10 @@ class Parent:
         self._hub = hub
         self._client = client
         self._port = port
-        self._asks_to_start = bool(
-            (initialize.get("arguments") or {}).get("supportsStartDebuggingRequest")
-        )
+        told = initialize.get("arguments") or {}
+        self._asks_to_start = bool(told.get("supportsStartDebuggingRequest"))
+        # nvim-dap writes what is printed next right behind a result.
+        self._end_of_result = "\n" if told.get("clientID") == "neovim" else ""
         self._console = Console(hub)
         self._attach: Message = {}
         self._is_attached = False
@@ -82,7 +83,8 @@ class Parent:
         threading.Thread(target=self._open_all, daemon=True).start()
 
     def _open_all(self) -> None:
-        self.print("rankdbg: one session a rank. Type help here for what this console knows.")
+        self.print("rankdbg: one session a rank. Type help here for what this console knows;")
+        self.print("in the console of a rank it is: rankdbg help")
         self._hub.open_all()
 
     # --- for the hub ----------------------------------------------------------------------------
@@ -115,17 +117,21 @@ class Parent:
         if arguments.get("context") == "hover":
             self._client.refuse(request, "values are shown in the sessions of the ranks")
             return
-        # In a thread of its own: a question to a job may take seconds.
-        line = str(arguments.get("expression") or "")
-        threading.Thread(target=self._execute, args=(request, line), daemon=True).start()
+        self.execute(self._client, request, str(arguments.get("expression") or ""))
 
-    def _execute(self, request: Message, line: str) -> None:
+    def execute(self, client: Connection, request: Message, line: str) -> None:
+        """In a thread of its own: a question to a job may take seconds."""
+        words = (client, request, line)
+        threading.Thread(target=self._execute, args=words, daemon=True).start()
+
+    def _execute(self, client: Connection, request: Message, line: str) -> None:
         try:
             said = self._console.execute(line)
         except RankdbgError as error:
-            self._client.refuse(request, str(error))
+            client.refuse(request, f"{error}{self._end_of_result}")
             return
-        self._client.respond(request, {"result": said, "variablesReference": 0})
+        result = {"result": f"{said}{self._end_of_result}", "variablesReference": 0}
+        client.respond(request, result)
 
     def _complete(self, request: Message) -> None:
         arguments = request.get("arguments") or {}
