@@ -1,4 +1,5 @@
-"""docs/reference/causes.md: what `rankdbg why` can name, from the rules that it goes by.
+"""Pages of docs/reference that are made from the rules: what `rankdbg why` can name (causes.md),
+and what `rankdbg doctor` knows of logs (failures.md, phases.md).
 
 python docs/make_reference.py
 """
@@ -11,8 +12,9 @@ from pathlib import Path
 
 from rankdbg.verdicts import hangs
 from rankdbg.verdicts.hang_rules import UNKNOWN, HangRule, load_hang_rules
+from rankdbg.verdicts.log_rules import FailureRule, LogRule, PhaseRule, load_rules
 
-PAGE = Path(__file__).parent / "reference/causes.md"
+FOLDER = Path(__file__).parent / "reference"
 
 HEAD = """\
 # Causes
@@ -98,9 +100,137 @@ def _paragraph(rule: HangRule, role: bool) -> str:
 
 def _said(text: str) -> str:
     """The words that are filled in as capitals; nothing in it shall be taken for markup."""
-    text = re.sub(r"\{(\w+)\}", lambda word: word[1].upper(), text)
+    return _plain(re.sub(r"\{(\w+)\}", lambda word: word[1].upper(), text))
+
+
+def _plain(text: str) -> str:
     return text.replace("__", r"\_\_").replace("<", r"\<")
 
 
+FAILURES_HEAD = """\
+# Known failures
+
+What `rankdbg doctor` can name in logs, and `mode` in its [JSON](json.md). The role says what it
+can be in a chain of failures, from what starts things to what only takes the job down:
+[rules](rules.md#failure). `rankdbg rules MODE` shows a rule on the terminal; [add your
+own](../guides/add-a-rule.md).
+
+This page is made from the rules: `make reference`.
+"""
+
+HARMLESS_HEAD = """\
+## Harmless
+
+What looks alarming and is not. A line of these is never a failure.
+"""
+
+PHASES_HEAD = """\
+# Known phases
+
+What `rankdbg phases` and `doctor` know of the course of a job, by framework, in the order in
+which phases come. A rank that says nothing for longer than its phase may be silent is reported.
+Wordings of several versions are known; a line of each is shown. [Add your
+own](../guides/add-a-rule.md).
+
+This page is made from the rules: `make reference`.
+"""
+
+KINDS = {
+    "gpu_memory": "Memory of the GPU",
+    "host_memory": "Memory of the host",
+    "nccl": "NCCL",
+    "nccl_network": "The network under NCCL",
+    "rendezvous": "Ranks that find each other",
+    "elastic": "Launchers",
+    "scheduler": "Schedulers",
+    "ray": "Ray",
+    "engine": "Inference engines",
+    "hang": "Engines that hang",
+    "cuda_app": "Kernels",
+    "gpu_hw": "The GPU itself",
+    "driver": "Drivers",
+    "disk": "Disks",
+    "shm": "Shared memory",
+    "limits": "Limits",
+    "env": "Environments",
+    "hub": "Models from the hub",
+    "checkpoint": "Checkpoints",
+    "numerics": "Numbers",
+    "data": "Data",
+    "crash": "Crashes",
+    "program": "The program",
+}
+STACKS = {
+    "torchspec": "TorchSpec",
+    "sglang": "SGLang",
+    "vllm": "vLLM",
+    "megatron": "Megatron-LM",
+    "torchtitan": "torchtitan",
+    "nemo_rl": "NeMo RL",
+    "verl": "verl",
+    "deepspeed": "DeepSpeed",
+    "torchrun": "torchrun",
+    "ray": "Ray",
+    "hf": "Hugging Face's Trainer",
+}
+
+
+def failures() -> str:
+    """The text of failures.md."""
+    rules = load_rules()
+    by_kind: dict[str, list[FailureRule]] = {kind: [] for kind in KINDS}
+    for rule in rules.failures.values():
+        by_kind.setdefault(rule.kind, []).append(rule)
+    links = ", ".join(f"[`{mode}`](#{mode})" for mode in sorted(rules.failures))
+    sections = []
+    for kind, known in by_kind.items():
+        sections += [f"## {KINDS.get(kind, kind)}\n", *map(_failure, known)]
+    harmless = [
+        f"- `{rule.mode}`: {_plain(rule.cause)} Lines with {_lines(rule)}\n"
+        for rule in rules.harmless.values()
+    ]
+    return "\n".join([FAILURES_HEAD, f"{links}\n", *sections, HARMLESS_HEAD, "".join(harmless)])
+
+
+def _failure(rule: FailureRule) -> str:
+    lines = [f"Role `{rule.role}`, kind `{rule.kind}`. {_plain(rule.cause)}"]
+    lines.append(f"Do: {_plain(rule.fix)}")
+    if rule.match:
+        lines.append(f"Lines with {_lines(rule)}")
+    lines += [f"<{link}>" for link in rule.links]
+    return f"### {rule.mode}\n\n" + "\\\n".join(lines) + "\n"
+
+
+def phases() -> str:
+    """The text of phases.md."""
+    by_stack: dict[str, dict[str, list[PhaseRule]]] = {stack: {} for stack in STACKS}
+    for rule in load_rules().phases:
+        by_stack.setdefault(rule.stack, {}).setdefault(rule.phase, []).append(rule)
+    sections = []
+    for stack, by_phase in by_stack.items():
+        rows = [_phase(name, rules) for name, rules in by_phase.items()]
+        head = ["| phase | silent for | what goes on | lines with |", "| --- | --- | --- | --- |"]
+        sections.append("\n".join([f"## {STACKS.get(stack, stack)}\n", *head, *rows]) + "\n")
+    return "\n".join([PHASES_HEAD, *sections])
+
+
+def _phase(name: str, rules: list[PhaseRule]) -> str:
+    quiet = max(rule.quiet for rule in rules)
+    silent = "" if not quiet else f"{quiet / 60:g} min" if quiet >= 60 else f"{quiet:g} s"
+    note = next((rule.note for rule in rules if rule.note), "")
+    lines = _lines(*rules).replace("|", "\\|")
+    return f"| {name} | {silent} | {_plain(note)} | {lines} |"
+
+
+def _lines(*rules: LogRule) -> str:
+    """A few literals by which it is known."""
+    literals = dict.fromkeys(literal for rule in rules for literal, _ in rule.match)
+    return ", ".join(
+        f"`` {literal.strip()} ``" if "`" in literal else f"`{literal.strip()}`"
+        for literal in [*literals][:3]
+    )
+
+
 if __name__ == "__main__":
-    PAGE.write_text(causes(), "utf-8")
+    for name, made in (("causes", causes), ("failures", failures), ("phases", phases)):
+        (FOLDER / f"{name}.md").write_text(made(), "utf-8")
