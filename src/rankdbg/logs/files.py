@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import IO, Any
+from typing import IO, Any, cast
 
-BLOCK = 4 << 20
+BLOCK = 1 << 20
 # Folders that hold no logs, and files that are data however large they are.
 _FOLDERS = {".git", "__pycache__", "node_modules", ".venv", "site-packages"}
 _DATA = re.compile(
@@ -60,7 +62,42 @@ def _zstd(path: str) -> IO[bytes]:
             continue
         opened: IO[bytes] = module.open(path, "rb")
         return opened
-    raise OSError("is compressed with zstd, which needs `pip install zstandard`")
+    try:
+        return cast("IO[bytes]", _Unpacked(["zstd", "-dcq", "--", path]))
+    except FileNotFoundError:
+        raise OSError("is compressed with zstd, which needs `pip install zstandard`") from None
+
+
+class _Unpacked(io.RawIOBase):
+    """What a program writes."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._place = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        assert self._process.stdout is not None and self._process.stderr is not None
+        part = os.read(self._process.stdout.fileno(), len(buffer))
+        buffer[: len(part)] = part
+        self._place += len(part)
+        if not part and self._process.wait():
+            raise OSError(self._process.stderr.read().decode("utf-8", "replace").strip())
+        return len(part)
+
+    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+        """Forwards, by reading."""
+        while self._place < place and self.read(min(BLOCK, place - self._place)):
+            pass
+        return self._place
+
+    def close(self) -> None:
+        if not self.closed:
+            self._process.kill()
+            self._process.communicate()
+        super().close()
 
 
 def blocks(file: IO[bytes]) -> Iterator[bytes]:

@@ -20,7 +20,8 @@ class Literals:
         self._literals = list(literals)
         self.longest = max(map(len, literals), default=0)
         self._automaton = None
-        if ahocorasick_rs is not None and literals:
+        self.fast = ahocorasick_rs is not None
+        if self.fast and literals:
             self._automaton = ahocorasick_rs.BytesAhoCorasick(
                 self._literals,
                 matchkind=ahocorasick_rs.MatchKind.Standard,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from rankdbg.logs.places import LogFile
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,7 @@ class Pattern:
     limit: int = 2000  # lines of a file that are kept; then only those at its end
     numbered: bool = True  # whether the numbers of its lines are wanted
     looks: int = 0  # lines with its literal that are looked at; then only those at the end
+    torn: bool = True  # whether its lines are also looked for where two writers have torn them
 
     def as_json(self) -> dict[str, Any]:
         return {**vars(self), "match": [list(pair) for pair in self.match]}
@@ -51,6 +54,21 @@ class FileScan:
     ending: str = ""  # the last line
     full: frozenset[str] = frozenset()  # patterns with more lines than were kept
     error: str = ""  # why it could not be read, or not to its end
+    file: LogFile | None = None  # whose it is, where that is known
+    now: float | None = None  # what the clock of its node shows, if its job runs
+    idle: float | None = None  # seconds since something was written into it
+
+    def as_json(self) -> dict[str, Any]:
+        """For the wire: the client knows whose it is."""
+        plain = {k: v for k, v in vars(self).items() if k not in ("file", "now")}
+        return {**plain, "hits": [[*hit] for hit in self.hits], "full": sorted(self.full)}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> FileScan:
+        hits = tuple(
+            Hit._make([*hit[:6], tuple(hit[6]), tuple(hit[7]), *hit[8:]]) for hit in value["hits"]
+        )
+        return FileScan(**{**value, "hits": hits, "full": frozenset(value["full"])})
 
 
 class PatternSet:
@@ -65,21 +83,32 @@ class PatternSet:
                 entry = (pattern, re.compile(regex) if regex else None)
                 self._by_literal.setdefault(literal.encode(), []).append(entry)
 
-    def literals(self, full: Iterable[str] = ()) -> list[bytes]:
-        """Those that patterns which are not full need."""
+    def literals(self, full: Iterable[str] = (), torn: bool = False) -> list[bytes]:
+        """Those that patterns which are not full need; only of those that mend torn lines."""
         done = set(full)
         return [
             literal
             for literal, entries in self._by_literal.items()
-            if any(pattern.name not in done for pattern, _ in entries)
+            if any(entry.name not in done and (entry.torn or not torn) for entry, _ in entries)
         ]
 
-    def known(self, literals: Iterable[bytes], text: str) -> Iterator[tuple[Pattern, bool]]:
-        """The patterns that look at a line with these literals, and whether it matches."""
-        seen: dict[str, tuple[Pattern, bool]] = {}
-        for literal in literals:
-            for pattern, regex in self._by_literal[literal]:
-                if not seen.get(pattern.name, (pattern, False))[1]:
-                    seen[pattern.name] = pattern, regex is None or bool(regex.search(text))
-        for name, (pattern, matches) in seen.items():
-            yield pattern, matches and not any(r.search(text) for r in self._unless[name])
+    def __contains__(self, literal: bytes) -> bool:
+        return literal in self._by_literal
+
+    def known(self, literals: Iterable[bytes]) -> list[Pattern]:
+        """The patterns that look at a line with these literals."""
+        entries = [entry for literal in literals for entry in self._by_literal[literal]]
+        return list({pattern.name: pattern for pattern, _ in entries}.values())
+
+    def matches(self, pattern: Pattern, literals: Iterable[bytes], text: str) -> bool:
+        regexes = [
+            regex
+            for literal in literals
+            for entry, regex in self._by_literal[literal]
+            if entry.name == pattern.name
+        ]
+        found = any(regex is None or regex.search(text) for regex in regexes)
+        return found and not self.excludes(pattern, text)
+
+    def excludes(self, pattern: Pattern, text: str) -> bool:
+        return any(regex.search(text) for regex in self._unless[pattern.name])

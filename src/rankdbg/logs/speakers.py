@@ -1,0 +1,100 @@
+"""Who has written a line of a file: as the line says, as a pid in it tells, or whose file it is."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from rankdbg.logs.entries import Known, Wanted
+from rankdbg.logs.places import LogFile, ray_worker
+from rankdbg.logs.prefixes import Line
+
+_RANK_IN_NAME = [
+    re.compile(r"(?:^|[/_.\-])rank[_\-.=]?(\d+)(?=[/_.\-]|$)", re.IGNORECASE),
+    re.compile(r"(?:^|[/_.\-])(?:task|proc)[_\-.=]?(\d+)(?=[/_.\-]|$)", re.IGNORECASE),
+    # torchrun --log-dir: RUN_ID_x/attempt_0/3/stderr.log
+    re.compile(r"/attempt_\d+/(\d+)/(?:stdout|stderr)(?:\.log)?"),
+    # Slurm's -o out-%t, out.%t: nothing but a small number before the suffix
+    re.compile(
+        r"(?:out|err|log|output|stdout|stderr)[-_.](\d{1,4})(?:\.(?:out|err|log|txt))?(?:\.gz)?$"
+    ),
+]
+
+
+def rank_of_file(path: str) -> int | None:
+    found = [match for pattern in _RANK_IN_NAME for match in pattern.finditer(path)]
+    return int(found[0][1]) if found else None
+
+
+class Speaker(NamedTuple):
+    rank: int | None
+    pid: int | None
+    name: str
+    copied: bool = False  # the line is another process's than the file is
+
+
+class Speakers:
+    """Of the lines of one file."""
+
+    def __init__(self, file: LogFile, wanted: Wanted) -> None:
+        self._file = file
+        self._wanted = wanted
+        self._known: dict[int, list[Known]] = {}
+        for known in wanted.known:
+            self._known.setdefault(known.pid, []).append(known)
+        worker = ray_worker(file.path.rpartition("/")[2])
+        self._pid = file.pid if file.pid is not None else worker[2] if worker else None
+        self._is_workers = worker is not None
+        self._rank = file.rank
+        if self._rank is None and not file.ranks:
+            self._rank = self._only_rank_there() if file.kind == "pod" else rank_of_file(file.path)
+        self._role = file.role
+        self._name = file.role or file.path.rpartition("/")[2]  # of who is no rank
+
+    def _only_rank_there(self) -> int | None:
+        """The output of a pod is that of all its ranks."""
+        there = {k.rank for k in self._wanted.known if k.host == self._file.node}
+        return there.pop() if len(there) == 1 else None
+
+    def of(self, line: Line) -> Speaker:
+        if not line.attributed:
+            return self._own(None)
+        if line.pid is None:
+            if line.rank is None and line.actor:  # (raylet)
+                return Speaker(None, None, line.actor)
+            return self._own(line.rank)
+        known = self._who_is(line.pid, line.address)
+        rank = line.rank if line.rank is not None else known.rank if known else None
+        name = known.role if known and known.role else line.actor
+        if rank is None and line.pid == self._pid:
+            return self._own(None)
+        copied = bool(line.actor) and not self._is_workers
+        return self._speaker(rank, line.pid, name, copied)
+
+    def _own(self, rank: int | None) -> Speaker:
+        known = self._who_is(self._pid, self._file.node) if self._pid is not None else None
+        rank = rank if rank is not None else self._rank
+        if rank is None and known:
+            rank = known.rank
+        return self._speaker(rank, self._pid, (known.role if known else "") or self._role)
+
+    def _speaker(
+        self, rank: int | None, pid: int | None, name: str, copied: bool = False
+    ) -> Speaker:
+        return Speaker(rank, pid, name or ("" if rank is not None else self._name), copied)
+
+    def _who_is(self, pid: int, address: str) -> Known | None:
+        """On several nodes one pid may be several processes."""
+        found = self._known.get(pid, [])
+        if len(found) > 1:
+            host = address or self._file.node
+            found = [known for known in found if known.host == host] or found[:0]
+        return found[0] if found else None
+
+    def is_wanted(self, who: Speaker) -> bool:
+        wanted = self._wanted
+        if wanted.ranks is None:
+            return True
+        if who.rank is None:
+            return who.pid is not None and who.pid in wanted.pids
+        return who.rank in wanted.ranks
