@@ -265,6 +265,141 @@ def preempted() -> Crash:
     return crash
 
 
+def disk_full_at_checkpoint() -> Crash:
+    """One node's disk is full while 16 ranks save; the restart finds a checkpoint that is cut."""
+    crash = Crash("disk_full", "9")
+    error = "OSError: [Errno 28] No space left on device: '/scratch/ckpt/step_600/__9_0.distcp'"
+    cut = "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+    for rank in range(16):
+        lines = [
+            *steps(rank, 600),
+            f"2026-03-01 {clock(600)} INFO Saving the checkpoint at step 600",
+        ]
+        lines += traceback(rank, error, 601) if rank == 9 else nccl_timeout(rank, 1210)
+        lines += [f"2026-03-01 {clock(1500)} INFO resuming", *traceback(rank, cut, 1501)]
+        crash.logs[f"attempt_0/{rank}/stderr.log"] = lines
+    return crash
+
+
+def data_loader_killed() -> Crash:
+    """A data loader worker of one of 16 ranks is killed; nobody has the kernel's log."""
+    crash = Crash("dataloader_worker_died", "12")
+    error = "RuntimeError: DataLoader worker (pid 4711) is killed by signal: Killed. "
+    for rank in range(16):
+        end = traceback(12, error, 100) if rank == 12 else nccl_timeout(rank, 702)
+        crash.logs[f"rank_{rank}/stderr.log"] = steps(rank, 100) + end
+    crash.logs["torchrun.log"] = torchrun(12, 705)
+    return crash
+
+
+def hub_out_of_reach() -> Crash:
+    """One of 32 ranks cannot load the model from the hub; the others wait for it at the store."""
+    crash = Crash("hub_unreachable", "17")
+    errors = [
+        'requests.exceptions.ReadTimeout: (ReadTimeoutError("HTTPSConnectionPool('
+        "host='huggingface.co', port=443): Read timed out. (read timeout=10)\"), '(Request ID: x)')",
+        "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't "
+        "find them in the cached files.",
+    ]
+    late = "torch.distributed.DistStoreError: wait timeout after 600000ms, keys: /default_pg/0//cpu//0/17"
+    for rank in range(32):
+        second = 12 if rank == 17 else 612
+        lines = [f"2026-03-01 {clock(0)} INFO loading", f"2026-03-01 {clock(second)} INFO x"]
+        lines += (
+            [line for e in errors for line in traceback(rank, e, 12)]
+            if rank == 17
+            else traceback(rank, late, 612)
+        )
+        crash.logs[f"out-{rank}.log"] = lines
+    return crash
+
+
+def clocks_40_seconds_apart() -> Crash:
+    """The clock of the second node is 40 s behind: what its ranks notice seems to come first."""
+    crash = Crash("cuda_illegal_access", "3")
+    error = "torch.AcceleratorError: CUDA error: an illegal memory access was encountered"
+    for rank in range(24):
+        behind = 40 if 8 <= rank < 16 else 0
+        lines = [
+            line.replace(clock(n), clock(n + 1000 - behind))
+            for n, line in zip(range(0, 600, 10), steps(rank, 600), strict=True)
+        ]
+        if rank == 3:
+            lines += [f"2026-03-01 {clock(1605)} ERROR step failed", *traceback(3, error, 605)]
+        else:
+            lines.append(
+                f"[rank{rank}]:[E301 {clock(1608 - behind)}.1 ProcessGroupNCCL.cpp:1] ncclRemoteError: "
+                "A call failed possibly due to a network error or a remote process exiting"
+            )
+        crash.logs[f"node-{rank // 8}/rank_{rank}.log"] = lines
+    return crash
+
+
+def ray_driver_with_repeated_lines() -> Crash:
+    """All that there is is the driver's log, in which Ray has folded the lines of 16 workers."""
+    crash = Crash("cuda_device_assert", "5")
+    lines = [
+        f"(WorkerDict pid={5000 + rank}, ip=10.0.0.{rank // 8}) 2026-03-01 {clock(1)},1 INFO [Rank {rank}] ready"
+        for rank in range(16)
+    ]
+    lines += [
+        f"(WorkerDict pid=5000, ip=10.0.0.0) 2026-03-01 {clock(n)},1 INFO update {n} [repeated 16x across cluster]"
+        for n in range(10, 100)
+    ]
+    who = "(WorkerDict pid=5005, ip=10.0.0.0) "
+    lines += [
+        f"{who}2026-03-01 {clock(101)},1 ERROR /pytorch/aten/src/ATen/native/cuda/Indexing.cu:1231: "
+        "indexSelectSmallIndex: block: [31,0,0], thread: [29,0,0] Assertion `srcIndex < "
+        "srcSelectDimSize` failed. [repeated 31x across cluster]",
+        f"{who}RuntimeError: CUDA error: device-side assert triggered",
+        f"(WorkerDict pid=5011, ip=10.0.0.1) [rank11]:[E301 {clock(702)}.8 ProcessGroupNCCL.cpp:616] [Rank "
+        "11] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=1, "
+        "NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out. [repeated 14x "
+        "across cluster]",
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.",
+    ]
+    crash.logs["driver.log"] = lines
+    return crash
+
+
+def link_between_two_nodes() -> Crash:
+    """InfiniBand between two of 64 ranks fails; 62 others only wait."""
+    crash = Crash("nccl_ib_completion_error", "21,29")
+    for rank in range(64):
+        if rank in (21, 29):
+            end = [
+                f"[rank{rank}]: 2026-03-01 {clock(601)} node-{rank // 8}:4711:4790 [{rank % 8}] transport/net_ib.cc:1295 "
+                "NCCL WARN NET/IB : Got completion from peer 10.1.2.3<51234> with status=12 opcode=0 "
+                "len=0 vendor err 129 (Recv)"
+            ]
+        else:
+            end = nccl_timeout(rank, 1201)
+        crash.logs[f"logs/rank{rank}.log"] = steps(rank, 600) + end
+    return crash
+
+
+def memory_of_a_slurm_step() -> Crash:
+    """32 tasks in one file, with srun's labels: a cgroup's limit ends one of them."""
+    crash = Crash("cgroup_oom_slurm", "19")
+    lines = [
+        f"{rank:>2}: 2026-03-01 {clock(n)} INFO epoch 0 batch {n}"
+        for n in range(60)
+        for rank in range(32)
+    ]
+    lines += [
+        f"{rank:>2}: {line}" for rank in all_but(32, 19) for line in nccl_timeout(rank, 662)[:1]
+    ]
+    lines += [
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=99.0. Some of the step tasks have been OOM Killed.",
+        "srun: error: node-2: task 19: Out Of Memory",
+        "srun: Terminating StepId=99.0",
+        "slurmstepd: error: *** STEP 99.0 ON node-0 CANCELLED AT 2026-03-01T10:11:10 ***",
+        "srun: error: node-0: tasks 0-7: Terminated",
+    ]
+    crash.logs["slurm-99.out"] = lines
+    return crash
+
+
 CRASHES: list[Callable[[], Crash]] = [
     out_of_memory_on_one_rank,
     one_file_for_all,
@@ -278,4 +413,11 @@ CRASHES: list[Callable[[], Crash]] = [
     own_error,
     different_collectives,
     preempted,
+    disk_full_at_checkpoint,
+    data_loader_killed,
+    hub_out_of_reach,
+    clocks_40_seconds_apart,
+    ray_driver_with_repeated_lines,
+    link_between_two_nodes,
+    memory_of_a_slurm_step,
 ]

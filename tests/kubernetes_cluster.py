@@ -48,8 +48,14 @@ class Kubernetes:
         self.path = scratch / "bin"
         self._containers: dict[tuple[str, str], subprocess.Popen[bytes]] = {}
         self._commands: dict[tuple[str, str], dict[str, Any]] = {}
+        self._begins: dict[tuple[str, str], list[int]] = {}
         self._made = 0
-        for directory in (self.path, scratch / "pods/train", scratch / "containers"):
+        for directory in (
+            self.path,
+            scratch / "pods/train",
+            scratch / "containers",
+            scratch / "logs",
+        ):
             directory.mkdir(parents=True)
         for name in ("kubectl", "oc"):
             (self.path / name).symlink_to(FAKES / name)
@@ -167,6 +173,9 @@ class Kubernetes:
         image = str(CHECKOUT) if hidden else ""
         words = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--uts", "--kill-child"]
         with (self.scratch / f"{name}-{container}.log").open("ab") as log:
+            # Where the output of each container in its place begins.
+            self._begins.setdefault((name, container), []).append(log.tell())
+            self._save(f"logs/{name}-{container}.json", self._begins[name, container])
             process = subprocess.Popen(
                 [
                     *words,

@@ -444,6 +444,112 @@ KNOWN: list[tuple[str, str]] = [
         "address_family_unsupported",
         "misc/socket.cc:402 NCCL WARN Net: Call to socket failed : Address family not supported by protocol",
     ),
+    ("checkpoint_corrupt", "RuntimeError: unexpected EOF. The file might be corrupted."),
+    ("checkpoint_corrupt", "RuntimeError: Invalid magic number; corrupt file?"),
+    ("checkpoint_corrupt", "RuntimeError: storage has wrong size: expected 8 got 4096"),
+    (
+        "collective_mismatch",
+        "RuntimeError: Mismatch between collective operation types across ranks.",
+    ),
+    (
+        "collective_mismatch",
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] op.preamble.length <= op.nbytes. 16 vs 8",
+    ),
+    (
+        "gloo_connect_failed",
+        "RuntimeError: [../third_party/gloo/gloo/transport/tcp/device.cc:208] Unable to find interface for: [10.0.0.9]",
+    ),
+    (
+        "host_oom_kernel",
+        "systemd[1]: user@1000.service: systemd-oomd killed 12 process(es) in this unit.",
+    ),
+    (
+        "ipv6_address_family_warning",
+        "[W socket.cpp:663] [c10d] The client socket has failed to connect to [::1]:29500 (errno: 97 - Address family not supported by protocol).",
+    ),
+    (
+        "k8s_evicted_ephemeral_storage",
+        '  Warning  Evicted  1m  kubelet  Container train exceeded its local ephemeral storage limit "50Gi".',
+    ),
+    (
+        "k8s_oomkilled",
+        "kernel: Task in /kubepods.slice/pod1 killed as a result of limit of /kubepods.slice/pod1",
+    ),
+    ("cgroup_oom_slurm", "4711     train    gpu    lab    8 OUT_OF_ME+    0:125"),
+    (
+        "cgroup_oom_slurm",
+        "slurmstepd: error: Step 7.0 exceeded memory limit (2048 > 1024), being killed",
+    ),
+    ("nan_loss", "{'loss': nan, 'grad_norm': nan, 'learning_rate': 1e-06, 'epoch': 0.5}"),
+    ("nan_loss", "step:7 - actor/entropy:0.4 - actor/pg_loss:nan - perf/mfu:0.31"),
+    ("nan_grad_norm", "step:  20  loss:  2.11  grad_norm:     nan  memory: 61.20GiB(77.1%)"),
+    (
+        "nccl_heartbeat_stuck",
+        "[rank2]:[E1 ProcessGroupNCCL.cpp:1375] [PG 0 Rank 2] First PG on this rank that detected no heartbeat of its watchdog.",
+    ),
+    (
+        "nccl_watchdog_timeout",
+        "[rank4]:[E603 10:00:01.1 ProcessGroupNCCL.cpp:2268] [PG ID 0 PG GUID 0 Rank 4]  failure detected by watchdog at work sequence id: 40 PG status: last enqueued work: 41",
+    ),
+    (
+        "nccl_watchdog_timeout_desync",
+        "\t - To our best knowledge, ranks [2] are the lagging ranks that caused this timeout. They never joined any collectives",
+    ),
+    (
+        "nvswitch_sxid",
+        "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 12028, Non-fatal, Link 3 egress error",
+    ),
+    (
+        "ray_gcs_unreachable",
+        "ERROR gcs_utils.py:142 -- Failed to send request to gcs, reconnecting.",
+    ),
+    (
+        "ray_no_resources",
+        "WARNING resource_demand_scheduler.py:839 -- The autoscaler could not find a node type to satisfy the request: [{'GPU': 8.0}]",
+    ),
+    (
+        "ray_node_dead_heartbeat",
+        "gcs_health_check_manager.cc:108: Health check failed for node ab12, remaining checks 0, status 14",
+    ),
+    ("ray_node_marked_dead_by_gcs", "node_manager.cc:170: This node has been marked as dead."),
+    (
+        "rendezvous_connect_timeout",
+        "[rank1]:[W socket.cpp:221] [c10d] TCP client failed to connect/validate to host 10.0.0.1:29500 - timed out (try=2)",
+    ),
+    (
+        "rendezvous_worldsize_mismatch",
+        "AssertionError: Invalid parallel dims: dp_shard(4) * tp(2) != WORLD_SIZE(4)",
+    ),
+    (
+        "rendezvous_worldsize_mismatch",
+        "bootstrap.cc:170 NCCL WARN Bootstrap Root : mismatch in rank count from procs 8 : 16",
+    ),
+    ("xid_79_off_bus", "NVRM: fallen off the bus and is not responding to commands."),
+    ("xid_79_off_bus", "XidCriticalError: Xid=79 on Device=GPU-1; the device will go unhealthy."),
+    (
+        "cuda_oom",
+        "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/THCStorage.cu:58",
+    ),
+    ("cuda_oom", "failed call to cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY: out of memory"),
+    (
+        "cuda_illegal_access",
+        "Memory access fault by GPU node-4 (Agent handle: 0x1) on address 0x7f00. Reason: Unknown.",
+    ),
+    (
+        "gpu_init_failed",
+        "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable",
+    ),
+    (
+        "shm_full_no_space_multiprocessing",
+        "    sl = self._semlock = _multiprocessing.SemLock(\nOSError: [Errno 28] No space left on device",
+    ),
+    ("vllm_engine_failed", "RayWorkerProc rank=[3] died unexpectedly, shutting down executor."),
+    (
+        "hf_rate_limit",
+        "HTTP Error 429 thrown while requesting GET https://huggingface.co/api/models/x/tree/main",
+    ),
+    ("slurm_time_limit", "State: TIMEOUT (exit code 0)"),
+    ("thread_limit", "  what():  Resource temporarily unavailable"),
 ]
 
 CALM: list[str] = [
@@ -496,4 +602,18 @@ CALM: list[str] = [
     "Bus width 64",
     "ECC is enabled on all GPUs; 0 uncorrectable errors",
     "Xid messages are written to syslog",
+    "To avoid OOM use gradient checkpointing; CUDA out of memory errors can also come from fragmentation",
+    "0 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons",
+    "Checkpoint integrity: checked, not corrupted",
+    "node_manager.cc:157: Last heartbeat was sent 6901 ms ago. If heartbeat keeps lagging, this node can be marked as dead mistakenly.",
+    "[I ProcessGroupWrapper.cpp:562] [Rank 0] Running collective: CollectiveFingerPrint(SequenceNumber=7, OpType=ALLREDUCE",
+    "Port 8265 is already in use, trying 8266 instead",
+    "WARNING: Address already in use, retrying with another port",
+    "HeartbeatMonitor environments: TORCH_NCCL_ENABLE_MONITORING (Whether to kill program when no watchdog heartbeat detected): 1",
+    "Sequence group 12 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache space.",
+    "submitit WARNING - Bypassing signal SIGTERM",
+    "[I628 ProcessGroupNCCL.cpp:1501] main process destroyed cuda before watchdog loop exited, terminating watchdog. (Watchdog caught exception: CUDA error: driver shutting down",
+    "(raylet) Spilled 6144 MiB, 12 objects, write throughput 1257 MiB/s.",
+    "eval loss improved from nan to 2.31",
+    "Waiting for creating a placement group of specs for 10 seconds. Check `ray status`",
 ]

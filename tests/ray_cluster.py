@@ -28,6 +28,10 @@ RAY = Path(sys.executable).with_name("ray")
 
 wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
+# Said outright: else Ray asks for a token as soon as a `ray.init()` of anybody's on this machine
+# has made one. This cluster is in a network of its own, and ends with the tests.
+AUTHENTICATION = "RAY_AUTH_MODE=disabled"
+
 _FIRST_PROCESS = (
     f"ip link set lo up && ip addr add {HEAD}/32 dev lo && ip addr add {OTHER}/32 dev lo && "
     "echo ready && cat >/dev/null"  # until the tests end
@@ -82,7 +86,8 @@ class RayCluster:
 
     def enter(self) -> list[str]:
         """What to put before a command to run it in there."""
-        return ["nsenter", "-t", str(self._inside), "--net", "--pid", "--mount"]
+        words = ["nsenter", "-t", str(self._inside), "--net", "--pid", "--mount"]
+        return [*words, "env", AUTHENTICATION]
 
     def run(self, *command: object, **settings: Any) -> subprocess.CompletedProcess[str]:
         words = [*self.enter(), *map(str, command)]

@@ -15,7 +15,9 @@ from rankdbg import wire
 from rankdbg.answers import read_rank, read_sampled, read_threads
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting, find_cluster
 from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
+from rankdbg.log_answers import read_found
 from rankdbg.logs.patterns import Hit, Pattern
+from rankdbg.logs.places import FoundLogs
 from rankdbg.path_maps import PathMaps
 from rankdbg.streams import Stream
 from rankdbg.types import Answer, Frame, ProcessKey, Question, Rank, Silence
@@ -135,7 +137,8 @@ class Session:
         self, patterns: Sequence[Pattern], within: float, places: Sequence[str] = ()
     ) -> dict[str, dict[str, Any] | RankdbgError]:
         """Of each node its `disks`, `memory`, `processes` that cannot go on, and the `kernel`'s
-        messages of the last `within` seconds that patterns know, or `why_no_kernel`."""
+        messages of the last `within` seconds that patterns know, or `why_no_kernel`;
+        `own_pids`: whether these name processes by the numbers that they have there."""
 
         def read(answer: Any) -> dict[str, Any]:
             hits = [Hit(*hit[:6]) for hit in answer["kernel"]]
@@ -148,6 +151,19 @@ class Session:
             "places": [*places],
         }
         return self._of_nodes("health", read, **question)
+
+    def find_logs(self, paths: Sequence[str] = (), ended: bool = False) -> FoundLogs:
+        """The log files of every node, each once: those of the jobs there, or these `paths`.
+        `ended`: where no Ray runs, what its last cluster has left."""
+        question = {"ask": "logs", "do": "find", "paths": [*paths], "ended": ended}
+        question |= getattr(self.cluster, "log_question", dict)()
+        return read_found(self.ask_each(dict.fromkeys(self.cluster.nodes(), question)))
+
+    def ask_each(
+        self, messages: dict[str, wire.Message], extra: float = 0.0
+    ) -> Iterable[tuple[str, Any]]:
+        """Each node its message, all at once; an error in place of an answer."""
+        return self._ask_nodes(messages, extra)
 
     def _of_nodes(
         self, kind: str, read: Callable[[Any], dict[str, Any]], extra: float = 0.0, **more: Any

@@ -105,7 +105,6 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["doctor", "nosuch"], "no file or directory nosuch"),
-        (["doctor"], "required: PATH"),
         (["phases", "empty"], "no log files in empty"),
         (["doctor", "empty", "--rules", "nosuch.toml"], "cannot read the rules in nosuch.toml"),
         (["rules", "cuda_oops"], "rankdbg rules cuda_oom"),

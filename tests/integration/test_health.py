@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs import Job
 from rankdbg.node import health, kernel_log
 from rankdbg.node.discovery import Process
 from rankdbg.node.processes import read_stat
@@ -62,6 +64,43 @@ def test_a_process_that_was_killed_for_its_memory(limited: Path) -> None:
     hits = kernel_log.find(load_rules().patterns(), begun - 1)
     assert any(f"Killed process {eater.pid} " in hit.text for hit in hits), hits
     assert all(hit.stamp[:4] == time.strftime("%Y") for hit in hits)
+
+
+def test_a_rank_that_was_killed_for_its_memory(job: Job, limited: Path, tmp_path: Path) -> None:
+    """doctor names it, though its own log says nothing."""
+    eats = f"open('{limited}/cgroup.procs', 'w').write('0'); bytearray(1 << 28)"
+    program = (
+        "import os, sys, time\n"
+        "print(os.environ['RANK'], flush=True)\n"
+        "sys.stdin.readline()\n"
+        f"if os.environ['RANK'] == '1': {eats}\n"
+        "time.sleep(600)\n"
+    )
+    (tmp_path / "train.py").write_text(program)
+    with (tmp_path / "log").open("w") as log:
+        ranks = [
+            job.start(
+                *(sys.executable, tmp_path / "train.py"),
+                env={"RANK": str(number), "WORLD_SIZE": "2"},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+            for number in range(2)
+        ]
+    job.wait_for(lambda found: len(found) == 2)
+    for rank in ranks:
+        assert rank.stdin is not None
+        rank.stdin.write("\n")
+        rank.stdin.flush()
+    ranks[1].wait(30)
+    result = job.cli("doctor", "--job", job.name, "--json")
+    assert result.returncode == 1, result.stdout + result.stderr
+    report = json.loads(result.stdout)
+    first = report["failures"][0]
+    assert (first["mode"], first["ranks"]) == ("k8s_oomkilled", "1"), result.stdout
+    assert len(report["failures"]) == 1
+    assert "Killed process" in first["lines"][0]
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:

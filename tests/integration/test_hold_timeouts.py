@@ -129,19 +129,10 @@ def test_without_it_the_job_dies(torch_job: Torch) -> None:
 
 
 @takes_long
-@pytest.mark.parametrize(
-    ("function", "stops"),
-    [
-        ("around_new_group", 2),
-        ("before_send", 1),
-        ("before_monitored_barrier", 2),
-        ("before_store", 1),
-    ],
-)
-def test_what_else_would_time_out(torch_job: Torch, function: str, stops: int) -> None:
+def test_what_else_would_time_out(torch_job: Torch) -> None:
     """To make a group and to use it, recv, monitored_barrier and the store wait as well."""
-    process = torch_job.start(function, 5, "--hold-timeouts")
-    for _ in range(stops):
+    process = torch_job.start("before_all_else", 5, "--hold-timeouts")
+    for _ in range(6):
         torch_job.outstay(process, 7)
     torch_job.finish(process)
 

@@ -28,40 +28,48 @@ def before_reduce():
     say(reduce())
 
 
+def before_all_else():
+    """Whatever waits for other ranks, one after the other; a rank stops before each."""
+    around_new_group()
+    before_send()
+    before_monitored_barriers()
+    before_store()
+    say(reduce())
+
+
 def around_new_group():
-    if dist.get_rank() == 0:
-        breakpoint()
+    stop_in(0)
     group = dist.new_group(timeout=timedelta(seconds=4))
-    if dist.get_rank() == 0:
-        breakpoint()
-    say(reduce(group))
+    stop_in(0)
+    reduce(group)
 
 
 def before_send():
+    stop_in(0)
     if dist.get_rank() == 0:
-        breakpoint()
         dist.send(torch.ones(1), 1)
     else:
         dist.recv(torch.ones(1), 0)
-    say(reduce())
 
 
-def before_monitored_barrier():
+def before_monitored_barriers():
     """Rank 0 goes by the argument, the others by the timeout of the group's making."""
     for late in (0, 1):
-        if dist.get_rank() == late:
-            breakpoint()
+        stop_in(late)
         dist.monitored_barrier(timeout=timedelta(seconds=5))
-    say(reduce())
 
 
 def before_store():
     store = dist.distributed_c10d._get_default_store()
+    stop_in(0)
     if dist.get_rank() == 0:
-        breakpoint()
         store.set("key", "1")
     store.get("key")
-    say(reduce())
+
+
+def stop_in(rank):
+    if dist.get_rank() == rank:
+        breakpoint()
 
 
 def both_stop():

@@ -68,10 +68,11 @@ def test_every_schema_is_in_the_reference() -> None:
     assert all(f"`rankdbg.{kind}/1`" in REFERENCE["json.md"] for kind in kinds)
 
 
-def test_causes_are_those_of_the_rules() -> None:
+@pytest.mark.parametrize("page", ["causes", "failures", "phases"])
+def test_pages_are_those_of_the_rules(page: str) -> None:
     """The page is as docs/make_reference.py writes it."""
-    made = runpy.run_path(str(ROOT / "docs/make_reference.py"))["causes"]()
-    assert REFERENCE["causes.md"] == made, "make reference"
+    made = runpy.run_path(str(ROOT / "docs/make_reference.py"))[page]()
+    assert REFERENCE[f"{page}.md"] == made, "make reference"
 
 
 def test_every_cause_is_in_the_reference() -> None:
@@ -91,12 +92,13 @@ def test_every_key_and_word_of_hang_rules_is_in_the_reference() -> None:
 
 def test_rules_in_the_reference_can_be_used(tmp_path: Path) -> None:
     """Each example is a file of rules of logs or of hangs."""
-    examples = re.findall(r"```toml\n(.*?)```", REFERENCE["rules.md"], re.DOTALL)
+    texts = REFERENCE["rules.md"] + (ROOT / "docs/guides/add-a-rule.md").read_text()
+    examples = re.findall(r"```toml\n(.*?)```", texts, re.DOTALL)
     file = tmp_path / "example.toml"
     for example in examples:
         file.write_text(example)
         assert load_rule_file(str(file)).names() or load_hang_rule_file(str(file))
-    assert len(examples) == 2
+    assert len(examples) == 3
 
 
 def test_every_setting_of_watch_is_in_the_guide() -> None:

@@ -28,7 +28,7 @@ FLOORS = [
         "path_maps",
         "ray",
     },
-    {"agent", "node", "clusters", "verdicts", "answers"},
+    {"agent", "node", "clusters", "verdicts", "answers", "log_answers"},
     {"session"},
     {"frontends"},
     {"__main__"},

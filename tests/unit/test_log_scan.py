@@ -6,6 +6,9 @@ import bz2
 import gzip
 import lzma
 import os
+import random
+import shutil
+import subprocess
 import tracemalloc
 from pathlib import Path
 
@@ -78,6 +81,20 @@ def test_compressed(tmp_path: Path, opener: object) -> None:
     assert only(scan(log)).line == 11
 
 
+def test_zstd(tmp_path: Path) -> None:
+    """So is one of zstd, with the package or the program."""
+    if not shutil.which("zstd"):
+        pytest.skip("needs the program zstd")
+    log = tmp_path / "a.log"
+    log.write_bytes(b"x\n" * 3_000_000 + b"boom 1\n")
+    subprocess.run(["zstd", "-q", log], check=True)
+    assert only(scan(tmp_path / "a.log.zst")).line == 3_000_001
+    later = Scanner([BOOM]).scan(str(tmp_path / "a.log.zst"), begin=5_999_990)
+    assert [hit.offset for hit in later.hits] == [6_000_000]
+    (tmp_path / "cut.zst").write_bytes((tmp_path / "a.log.zst").read_bytes()[:200])
+    assert scan(tmp_path / "cut.zst").error
+
+
 def test_cut_off_gzip(tmp_path: Path) -> None:
     """What can be read of a damaged file is read, and the damage is said."""
     log = tmp_path / "a.gz"
@@ -89,8 +106,16 @@ def test_cut_off_gzip(tmp_path: Path) -> None:
 
 
 def test_unreadable(tmp_path: Path) -> None:
-    """A file that is not there is an error in the answer, not an exception."""
+    """A file that cannot be read is an error in the answer, not an exception."""
     assert scan(tmp_path / "none").error == "No such file or directory"
+    assert scan(tmp_path).error == "Is a directory"
+
+
+def test_binary_by_accident(tmp_path: Path) -> None:
+    """Bytes of all kinds between the lines do not hide these."""
+    log = tmp_path / "core.log"
+    log.write_bytes(bytes(range(256)) * 5000 + b"\nboom 1\n" + os.urandom(2_000_000))
+    assert [hit.text for hit in scan(log).hits] == ["boom 1"]
 
 
 def test_across_blocks(tmp_path: Path) -> None:
@@ -122,6 +147,82 @@ def test_endless_line(tmp_path: Path) -> None:
     assert len(result.hits) == 100
     assert all(len(hit.text) < 40_000 for hit in result.hits)
     assert peak < 32 << 20
+
+
+def test_hugely_sparse(tmp_path: Path) -> None:
+    """What a file of 256 MB costs in memory does not depend on its size."""
+    log = tmp_path / "a.log"
+    with log.open("wb") as file:
+        file.write(b"boom 1\n")
+        file.truncate(256 << 20)
+        file.seek(0, os.SEEK_END)
+        file.write(b"\nboom 2\n")
+    scanner = Scanner([BOOM])
+    tracemalloc.start()
+    hits = scanner.scan(str(log)).hits
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [(hit.line, hit.text) for hit in hits] == [(1, "boom 1"), (3, "boom 2")]
+    assert peak < 16 << 20
+
+
+STEP_LINE = "2026-03-01 10:00:00 INFO step: 7 loss: 2.3"
+TORN = "RuntimeError: the widget jammed unexpectedly in slot 3 (code 17)"
+JAM = Pattern("jam", (("widget jammed unexpectedly", r"widget jammed unexpectedly in slot \d"),))
+
+
+@pytest.mark.parametrize("cut", [5, 22, 28, 35, 42, 46, 50])
+@pytest.mark.parametrize("form", ["{a}{other}\n{b}", "{a}\n{other}\n{b}", "{a}\n{b}"])
+def test_torn_by_two_writers(tmp_path: Path, cut: int, form: str) -> None:
+    """A line that another has cut anywhere is put together, and begins where it began."""
+    log = tmp_path / "a.log"
+    torn = form.format(a=TORN[:cut], b=TORN[cut:], other=STEP_LINE)
+    log.write_text(f"{STEP_LINE}\n{torn}\n{STEP_LINE}\n")
+    hit = only(scan(log, JAM))
+    assert "widget jammed unexpectedly" in hit.text
+    assert hit.line in (2, 3, 4)
+
+
+@pytest.mark.parametrize("cut", [22, 28, 35, 42])
+def test_line_within_a_literal(tmp_path: Path, cut: int) -> None:
+    """A line that another writer has put into a literal is taken out of it."""
+    log = tmp_path / "a.log"
+    log.write_text(f"{TORN[:cut]}{STEP_LINE}{TORN[cut:]}\n")
+    assert "widget jammed unexpectedly in slot 3" in only(scan(log, JAM)).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the widget jammed\nunrelated, unexpectedly late",
+        "a widget jam\nmed. unexpectedly nothing",
+        "not jammed unexpectedly in slot 3\nwidget 4 is fine",
+        "ammed unexpectedly in slot 3",
+    ],
+)
+def test_pieces_that_do_not_fit(tmp_path: Path, text: str) -> None:
+    """Parts of a literal that are no torn line are none."""
+    log = tmp_path / "a.log"
+    log.write_text(text + "\n")
+    assert scan(log, JAM).hits == ()
+
+
+def test_grams_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a large log the same is found by its rare parts as by whole literals, also after it
+    has changed its tone."""
+    numbers = random.Random(3)
+    words = ["alpha", "beta", "gamma", "widget", "jammed", "unexpectedly", "boom", "step", "omega"]
+    lines = [" ".join(numbers.choices(words, k=9)) + f" {n}" for n in range(9_000)]
+    lines[3_000:6_000] = [STEP_LINE] * 3_000
+    for place in range(100, 9_000, 97):
+        lines[place] = numbers.choice([TORN, "boom 1", "widget boom 2 jammed"])
+    log = tmp_path / "a.log"
+    log.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr("rankdbg.logs.scan.ENOUGH", 64 << 10)
+    with_grams = scan(log, BOOM, JAM, STEP)
+    monkeypatch.setattr("rankdbg.logs.scan.ENOUGH", 1 << 40)
+    assert with_grams.hits == scan(log, BOOM, JAM, STEP).hits
+    assert len(with_grams.hits) > 60
 
 
 def test_many_equal_lines(tmp_path: Path) -> None:

@@ -51,6 +51,9 @@ class Kubectl:
             *("--", "sh", "-c", line),
         ]
 
+    def command(self, *words: str) -> list[str]:
+        return [*self._program, *self._where, *words]
+
     def shown(self, *words: str) -> str:
         """As the user would type it."""
         return shlex.join([self.name, *self._where, *words])
@@ -87,7 +90,7 @@ class Kubectl:
     def _run(self, words: list[str]) -> tuple[int, bytes, bytes]:
         try:
             process = subprocess.Popen(
-                [*self._program, *self._where, *words],
+                self.command(*words),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -14,10 +14,12 @@ from functools import partial
 from rankdbg.clusters import NO_OPTIONS, Options
 from rankdbg.clusters.channel import ProcessChannel
 from rankdbg.clusters.kubectl import Kubectl, KubectlFailed, last_words
+from rankdbg.clusters.pod_logs import PodLogs, Wanted
 from rankdbg.clusters.pods import Pod, read_pods, what_happened
 from rankdbg.clusters.sending import REMOTE, landing_opening, shell_line
 from rankdbg.clusters.turns import QueuedChannel, Turns
 from rankdbg.errors import BadInput, NodeFailed, NoJob, RankdbgError
+from rankdbg.logs.places import LogFile
 
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _POD = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
@@ -40,6 +42,7 @@ class Kubernetes:
         self._line = shell_line(options.python)
         self._turns = Turns(AT_ONCE)
         self._places: dict[str, tuple[str, str]] = {}  # node -> pod, container
+        self._logs: PodLogs | None = None
 
     def nodes(self) -> list[str]:
         """All pods that match, also those that cannot be entered: they are to be named."""
@@ -51,6 +54,21 @@ class Kubernetes:
         }
         self._places.update(places)  # a rank of a pod that is gone may still be asked
         return list(places)
+
+    def fetch_logs(self, folder: str) -> list[LogFile]:
+        """What its containers have written, in files below a directory here."""
+        if self._logs is None:
+            self._logs = PodLogs(self._pods.kubectl, folder)
+        pods = self._pods.look(time.monotonic() - FRESH_SECONDS)
+        wanted = []
+        for node in self.nodes():
+            name, container = self._places[node]
+            there = pods[name].containers.get(container) if name in pods else None
+            if there is not None and (there.running or there.end):
+                job = pods[name].job or self._pods.job or name
+                about = (there.ident, there.restarts, job, not there.running)
+                wanted.append(Wanted(node, name, container, *about))
+        return self._logs.fetch(wanted)
 
     def open(self, node: str) -> QueuedChannel:
         name, container = self._places[node]

@@ -32,6 +32,13 @@ class Slurm:
     def nodes(self) -> list[str]:
         return list(self._nodes)
 
+    def log_question(self) -> dict[str, object]:
+        """What a node cannot know about where logs are."""
+        try:
+            return {"slurm": slurm_jobs.outputs_of(self._job.number)}
+        except NodeFailed:  # nodes find what they find
+            return {}
+
     def open(self, node: str) -> NodeChannel:
         """The first brings all others with it. So does the next after srun itself has ended,
         and one node that is lost is reached again alone."""

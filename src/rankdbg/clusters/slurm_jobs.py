@@ -125,6 +125,15 @@ def nodes_of(job: Job, step: str) -> list[str]:
     return _expanded(steps[step][0])
 
 
+def outputs_of(number: str) -> list[tuple[str, bool]]:
+    """Where the output of its batch script goes, and whether that is for errors alone. Also of a
+    job that has ended a short while ago."""
+    lines = [line.strip() for line in call("scontrol", "show", "job", number).splitlines()]
+    said = dict(line.split("=", 1) for line in lines if line.startswith(("StdOut=", "StdErr=")))
+    paths = {said[name]: name == "StdErr" for name in ("StdErr", "StdOut") if said.get(name)}
+    return [(path, errors) for path, errors in paths.items() if path != "/dev/null"]
+
+
 def nodes_out_of_use(nodes: Sequence[str]) -> dict[str, str]:
     """Those on which nothing can be started, and why."""
     listed = f"--nodes={','.join(nodes)}"

@@ -102,7 +102,7 @@ def _with_our_pids(answer: dict[str, Any]) -> dict[str, Any]:
     to be processes here that have a GPU open: one that is not makes the others chance hits."""
     named = [entry for gpu in answer["gpus"] for entry in gpu.get("processes") or ()]
     ours = {entry["pid"]: _process_of(entry["pid"]) for entry in named}
-    trusted = _in_first_namespace() or all(pid and opened(pid) for pid in ours.values())
+    trusted = in_first_namespace() or all(pid and opened(pid) for pid in ours.values())
     for gpu in answer["gpus"]:
         gpu["processes"] = (
             _merged((ours[e["pid"]] or e["pid"], e["memory"]) for e in gpu.get("processes") or ())
@@ -117,7 +117,7 @@ def _merged(entries: Iterable[tuple[int, int | None]]) -> list[dict[str, int | N
     return [{"pid": pid, "memory": memory} for pid, memory in dict(entries).items()]
 
 
-def _in_first_namespace() -> bool:
+def in_first_namespace() -> bool:
     try:
         return os.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
     except OSError:

@@ -29,16 +29,14 @@ def find(patterns: Sequence[Pattern], since: float) -> list[Hit]:
     """The messages after a moment (Unix time) that patterns know."""
     known = PatternSet(patterns)
     literals = Literals(known.literals())
-    hits = []
-    for number, line in enumerate(_lines(since), 1):
+    hits: list[Hit] = []
+    number = 0  # of lines that somebody knows: pages of registers and tables stand between
+    for line in _lines(since):
         raw = line.encode()
         having = dict.fromkeys(literal for literal, _ in literals.find(raw, 0, len(raw)))
-        stamp = line[:19]
-        hits += [
-            Hit(pattern.name, number, number, line, line, stamp)
-            for pattern, matches in known.known(having, line)
-            if matches
-        ]
+        knowing = [p for p in known.known(having) if known.matches(p, having, line)]
+        number += bool(knowing)
+        hits += [Hit(p.name, number, number, line, line, line[:19]) for p in knowing]
     return hits
 
 

@@ -231,7 +231,7 @@ class Service:
     def _health(self, message: wire.Message, deadline: float) -> Any:
         """Disks, memory, processes; and what the kernel said that patterns know."""
         from rankdbg.logs.patterns import Pattern
-        from rankdbg.node import health, kernel_log
+        from rankdbg.node import gpus, health, kernel_log
 
         if not self._known:
             self._roster({"where": False}, deadline)
@@ -243,7 +243,21 @@ class Service:
         except kernel_log.Unreadable as unreadable:
             why = str(unreadable)
         places = [str(place) for place in message.get("places", ())]
-        return {**health.look(ranks, places), "kernel": hits, "why_no_kernel": why}
+        return {
+            **health.look(ranks, places),
+            "kernel": hits,
+            "why_no_kernel": why,
+            # The kernel calls processes by the machine's own numbers, also in a container.
+            "own_pids": gpus.in_first_namespace(),
+        }
+
+    def _logs(self, message: wire.Message, deadline: float) -> Any:
+        """Log files: `do` says what (node/log_questions.py)."""
+        from rankdbg.node import log_questions
+
+        if not self._known:
+            self._roster({"where": False}, deadline)
+        return log_questions.answer(message, [*self._known.values()], self._scope, deadline)
 
     def _check(self, message: wire.Message, deadline: float) -> Any:
         """What works on this node."""
@@ -298,6 +312,7 @@ class Service:
         "bring": _bring,
         "gpus": _gpus,
         "health": _health,
+        "logs": _logs,
         "check": _check,
     }
 

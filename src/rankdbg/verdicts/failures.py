@@ -124,11 +124,14 @@ def _part(failure: Failure, failures: Sequence[Failure]) -> Part:
         causes, slack = [other for other in others if _tier(other) <= 1], 0.0
     else:
         causes, slack = [other for other in others if _tier(other) < tier], _EARLIER.get(role, 0.0)
+    before = [other for other in others if other.mode in failure.first.rule.follows]
     if causes and not _came_first(failure, causes, slack):
         return "teardown" if role == "teardown" else "consequence"
     # A symptom comes of any other end of a process that was there before: of a SIGTERM, too.
     if tier and any(_came_first(other, [failure], _EARLIER["death"]) for other in others):
         return "teardown" if role == "teardown" else "consequence"
+    if any(_came_first(other, [failure], 0.0) for other in before):
+        return "consequence"
     return "root"
 
 

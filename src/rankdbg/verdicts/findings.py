@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rankdbg.logs.patterns import FileScan, Hit
+from rankdbg.verdicts.clock_skew import Clocks
 from rankdbg.verdicts.log_lines import Origin, Origins, read_stamp, year_of
 from rankdbg.verdicts.log_rules import TRACEBACK, FailureRule, LogRules
 from rankdbg.verdicts.tracebacks import Traceback, read_traceback
@@ -58,6 +59,7 @@ class Findings:
         self._rules = rules
         self._origins = origins
         self._year = year_of(scans)
+        self._clocks = Clocks(scans, rules, origins, self._year)
         self.harmless: list[Calm] = []
         self.failures: list[Finding] = []
         for scan in scans:
@@ -88,6 +90,8 @@ class Findings:
         named = _ranks_named(rule, [*hit.before, hit.text, *hit.after]) if rule.rank else ()
         ranks = named or (() if origin.rank is None else (origin.rank,))
         time = read_stamp(hit.stamp, self._year) if hit.stamp else None
+        if time is not None:
+            time -= self._clocks.ahead(scan.path, hit)
         return Finding(rule, scan.path, hit.line, hit.text, ranks, origin, time, scan.modified)
 
     def _errors(self, scan: FileScan, known: Sequence[Finding]) -> Iterator[Finding]:

@@ -16,6 +16,19 @@ from rankdbg.verdicts import rule_files
 Role = Literal["root", "death", "consequence", "teardown"]
 ROLES: tuple[Role, ...] = ("root", "death", "consequence", "teardown")
 TRACEBACK = "traceback"
+# Lines of a Ray driver's log that say which rank a process is. Not by "[rank", with which every
+# line of torchrun begins.
+_SPEAKER = Pattern(
+    "speaker",
+    tuple(
+        (literal, r"pid=\d+.{0,120}(\[[Rr]ank ?\d+\]|\b[Rr]ank[= ]\d+)|\[rank=\d+\] pid=\d+")
+        for literal in ("[Rank ", ") [rank", "[rank=", " rank=")
+    ),
+    limit=1000,
+    looks=4000,
+    numbered=False,
+    torn=False,
+)
 
 R = TypeVar("R", bound="LogRule")
 
@@ -36,6 +49,7 @@ class FailureRule(LogRule):
     cause: str = ""
     fix: str = ""
     beats: tuple[str, ...] = ()  # modes that say the same less exactly, if they stand beside it
+    follows: tuple[str, ...] = ()  # modes of which it may come: after one of them it is no cause
     weak: bool = False  # counts only where nothing else has failed
     quiet: bool = False  # never worth a line of its own, if anything else is there
     rank: str = ""  # a regular expression with the group `ranks`
@@ -71,9 +85,8 @@ class LogRules:
 
     def patterns(self) -> list[Pattern]:
         """What a scanner looks for; names are `failure:MODE`, `harmless:MODE`, `phase:NUMBER`."""
-        made = [
-            Pattern(TRACEBACK, (("Traceback (most recent call last)", ""),), before=2, after=400)
-        ]
+        begins = (("Traceback (most recent call last)", ""),)
+        made = [Pattern(TRACEBACK, begins, before=2, after=400, limit=200, torn=False), _SPEAKER]
         for mode, failure in self.failures.items():
             if failure.match:
                 made.append(
@@ -99,7 +112,9 @@ class LogRules:
 
     def phase_patterns(self) -> list[Pattern]:
         return [
-            Pattern(f"phase:{number}", rule.match, rule.unless, numbered=False, looks=400)
+            Pattern(
+                f"phase:{number}", rule.match, rule.unless, numbered=False, looks=400, torn=False
+            )
             for number, rule in enumerate(self.phases)
         ]
 
@@ -141,18 +156,21 @@ def _rule(kind: type[R], entry: Mapping[str, Any], file: str, table: str) -> R:
     rule_files.check_choice(f"{where}: role", entry.get("role", "root"), ROLES)
     for regex in [entry.get("rank", ""), entry.get("fields", ""), *entry.get("unless", [])]:
         rule_files.check_regex(regex, where)
-    values["match"] = tuple(_pair(item, where) for item in entry.get("match", []))
+    values["match"] = tuple(pair for item in entry.get("match", []) for pair in _pairs(item, where))
     return kind(**values)
 
 
-def _pair(item: object, where: str) -> tuple[str, str]:
-    """A literal alone, or [literal, regular expression]."""
-    pair = [item, ""] if isinstance(item, str) else item
-    if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(x, str) for x in pair):
+def _pairs(item: object, where: str) -> list[tuple[str, str]]:
+    """A literal alone, or [literal, regular expression], or [[literal, ...], regular expression]."""
+    pair: Any = [item, ""] if isinstance(item, str) else item
+    literals, regex = pair if isinstance(pair, list) and len(pair) == 2 else (None, "")
+    texts: Any = [literals] if isinstance(literals, str) else literals
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in [*texts, regex]):
         raise RuleError(f'{where}: match has {item!r}, not "literal" or ["literal", "regex"]')
-    if len(pair[0]) < 3 or "\n" in pair[0]:
-        raise RuleError(
-            f"{where}: the literal {pair[0]!r} must be 3 characters of one line, or more"
-        )
-    rule_files.check_regex(pair[1], where)
-    return pair[0], pair[1]
+    for literal in texts:
+        if len(literal) < 3 or "\n" in literal:
+            raise RuleError(
+                f"{where}: the literal {literal!r} must be 3 characters of one line, or more"
+            )
+    rule_files.check_regex(regex, where)
+    return [(literal, regex) for literal in texts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -11,6 +12,7 @@ from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.log_lines import Origin, Origins, read_stamp, year_of
 from rankdbg.verdicts.log_rules import LogRules, PhaseRule
 
+_PASS_ON = {"driver", "launcher"}
 _LAUNCHERS = {"torchrun", "ray", "hf"}
 
 
@@ -33,7 +35,11 @@ class Course:
     who: Origin
     path: str
     stays: tuple[Stay, ...]
-    silent: float | None  # seconds from its last line to the last line of all
+    # Seconds since it has written anything, while its job runs; else, from its last line to the
+    # last line of all.
+    silent: float | None
+    ended: bool = False  # its process is no longer there
+    writers: tuple[int, ...] = ()  # the ranks that share its log, where a line does not say whose
 
     @property
     def now(self) -> Stay:
@@ -50,28 +56,42 @@ def courses(scans: Sequence[FileScan], rules: LogRules) -> list[Course]:
     origins, year = Origins(scans), year_of(scans)
     by_process: dict[tuple[object, ...], list[tuple[FileScan, Origin, Hit, PhaseRule]]] = {}
     latest = 0.0
-    last_line: dict[str, float] = {}
     for scan in scans:
         for hit in scan.hits:
-            time = _time(hit, year) or 0.0
-            last_line[scan.path] = max(last_line.get(scan.path, 0.0), time)
-            latest = max(latest, time)
+            latest = max(latest, _time(hit, year) or 0.0)
             if hit.pattern.startswith("phase:"):
                 rule = rules.phases[int(hit.pattern.partition(":")[2])]
                 who = origins.of(scan.path, hit)
-                key = (who.rank,) if who.rank is not None else (scan.path, who.actor, who.pid)
+                # Ray's actors are numbered class by class. What a driver or a launcher passes on
+                # is the rank's own.
+                role = "" if who.actor in _PASS_ON else who.actor
+                key = (who.rank, role) if who.rank is not None else (scan.path, who.actor, who.pid)
                 by_process.setdefault(key, []).append((scan, who, hit, rule))
     made = []
+    paths = [{line[0].path for line in lines} for lines in by_process.values()]
+    in_file = Counter(path for each in paths for path in each)
     for lines in by_process.values():
         lines.sort(key=lambda line: (_time(line[2], year) or 0.0, line[0].path, line[2].offset))
         scan, who, hit, _ = lines[-1]
-        own = _time(hit, year)
+        who = next((each for _, each, _, _ in reversed(lines) if each.address), who)
         stays = _stays([(hit, rule) for _, _, hit, rule in lines], year)
-        silent = latest - own if own is not None and latest else None
-        made.append(Course(who, scan.path, tuple(stays), silent))
+        ended = scan.file is not None and scan.file.ended
+        last = _time(hit, year)
+        silent = None if ended else _silence(last, scan.now or latest)
+        # Others may write into the same file; a file of its own tells of every line.
+        own = [line[0].idle for line in lines if in_file[line[0].path] == 1]
+        idle = [seconds for seconds in own if seconds is not None]
+        if scan.now is not None and not ended and idle:
+            silent = min(idle) if silent is None else min(silent, *idle)
+        writers = scan.file.ranks if scan.file is not None and who.rank is None else ()
+        made.append(Course(who, scan.path, tuple(stays), silent, ended, writers))
     return sorted(
         made, key=lambda course: (course.who.rank is None, course.who.rank or 0, course.path)
     )
+
+
+def _silence(last: float | None, now: float) -> float | None:
+    return max(0.0, now - last) if last is not None and now else None
 
 
 def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int) -> list[Stay]:

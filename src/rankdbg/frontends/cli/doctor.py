@@ -1,12 +1,16 @@
 """What the logs say: what failed first, why, and what to do about it.
 
-  rankdbg doctor logs/                    every log below a directory
+  rankdbg doctor                          the job that runs here, or has run: its logs are found
+  rankdbg doctor -t ray:auto              on all nodes, scanned where they lie
+  rankdbg doctor logs/                    every log below a directory, no job needed
   rankdbg doctor slurm-4711.out rank*.err
+  rankdbg doctor --follow                 changes of phase, stalls and failures as they happen
   rankdbg doctor logs/ --rules mine.toml  with rules of your own
 
 The first cause comes first, with the rank and the lines that show it; then what is only
-a consequence of it, what belongs to the job being taken down, and what looks alarming
-and is harmless. Exit status 1 if something has failed.
+a consequence of it, what belongs to the job being taken down, in which phase each rank is
+and whether its silence is normal, and what looks alarming and is harmless. Exit status 1
+if something has failed.
 """
 
 from __future__ import annotations
@@ -23,23 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.reading_logs import scan_paths
-    from rankdbg.frontends.reports.failures import FailureReport
-    from rankdbg.frontends.reports.phases import PhaseReport
+    from rankdbg.frontends.following_logs import EVENTS, follow
+    from rankdbg.frontends.reading_logs import open_source, read_once
+    from rankdbg.frontends.reports.doctor import DoctorReport
+    from rankdbg.frontends.saving_reports import save_report
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.verdicts.failures import diagnose
     from rankdbg.verdicts.log_rules import load_rules
-    from rankdbg.verdicts.phases import alive_after, courses
 
     rules = load_rules(options.rules)
-    scans = scan_paths(options.paths, rules.patterns())
-    diagnosis = diagnose(scans, rules, alive_after(scans, rules))
-    failures, phases = FailureReport(diagnosis, scans), PhaseReport(courses(scans, rules))
-    if options.json:
-        print_json("doctor", {**failures.as_json(), "phases": phases.as_json()})
-    else:
-        terminal = Terminal()
-        failures.print(terminal)
-        phases.print_now(terminal)
-        failures.print_harmless(terminal)
-    return 1 if diagnosis.failures else 0
+    with open_source(options, rules.patterns(), around=True) as source:
+        if options.follow:
+            report = follow(source, rules, options.json, EVENTS)
+        else:
+            report = DoctorReport(read_once(source), rules, source.state)
+    if not options.follow and options.json:
+        print_json("doctor", report.as_json())
+    elif not options.follow:
+        report.print(Terminal())
+    if options.save:
+        save_report(options.save, "doctor", report)
+    return 1 if report.diagnosis.failures and not options.follow else 0

@@ -1,6 +1,9 @@
 """In which phase each rank is, since when, and whether its silence is normal.
 
-  rankdbg phases logs/
+  rankdbg phases                  the job that runs here: its logs are found
+  rankdbg phases -t slurm:4711    on all nodes of a target
+  rankdbg phases logs/            every log below a directory, no job needed
+  rankdbg phases --follow         changes of phase and stalls, as they happen
 
 Equal rows are folded. Exit status 1 if a rank has been silent for longer than its phase
 may be.
@@ -20,16 +23,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.reading_logs import scan_paths
+    from rankdbg.frontends.following_logs import EVENTS, follow
+    from rankdbg.frontends.reading_logs import open_source, read_once
     from rankdbg.frontends.reports.phases import PhaseReport
+    from rankdbg.frontends.saving_reports import save_report
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.verdicts.log_rules import load_rules
     from rankdbg.verdicts.phases import courses
 
     rules = load_rules(options.rules)
-    report = PhaseReport(courses(scan_paths(options.paths, rules.phase_patterns()), rules))
-    if options.json:
-        print_json("phases", {"phases": report.as_json()})
-    else:
+    with open_source(options, rules.phase_patterns()) as source:
+        if options.follow:
+            followed = follow(source, rules, options.json, EVENTS - {"failure"})
+            report = PhaseReport(followed.courses)
+        else:
+            report = PhaseReport(courses(read_once(source), rules))
+    if not options.follow and options.json:
+        print_json("phases", report.as_json())
+    elif not options.follow:
         report.print(Terminal())
-    return 1 if any(course.stalled for course in report.courses) else 0
+    if options.save:
+        save_report(options.save, "phases", report)
+    stalled = any(course.stalled for course in report.courses)
+    return 1 if stalled and not options.follow else 0

@@ -74,8 +74,8 @@ def _show(mode: str, as_json: bool) -> int:
     every: dict[str, FailureRule | HarmlessRule] = {**chosen, **calm}
     for name, shown in every.items():
         terminal.print(terminal.bold(name))
-        for literal, regex in shown.match:
-            terminal.print(f"  line   {regex or literal}")
+        for line in dict.fromkeys(regex or literal for literal, regex in shown.match):
+            terminal.print(f"  line   {line}")
         for text in shown.unless:
             terminal.print(f"  unless {text}")
         terminal.print(f"  cause  {shown.cause}")
@@ -99,16 +99,19 @@ def _print_hang(terminal: Terminal, rule: HangRule) -> None:
 
 def _check(words: list[str], as_json: bool) -> int:
     """Whether the file's rules can be used, and which lines each of them matches."""
+    from dataclasses import replace
+
     from rankdbg.frontends.reading_logs import scan_paths
     from rankdbg.verdicts.hang_rules import load_hang_rule_file
-    from rankdbg.verdicts.log_rules import load_rule_file
+    from rankdbg.verdicts.log_rules import load_rule_file, load_rules
 
     if not words:
         raise BadInput("which rule file?", hint="rankdbg rules check FILE [PATH ...]")
     rules = load_rule_file(words[0])
     hangs = load_hang_rule_file(words[0])
     names = rules.names()
-    scans = scan_paths(words[1:], rules.patterns()) if words[1:] else []
+    patterns = [replace(pattern, numbered=True) for pattern in rules.patterns()]
+    scans = scan_paths(words[1:], patterns) if words[1:] else []
     found: dict[str, list[str]] = {name: [] for name in names}
     for scan in scans:
         for hit in scan.hits:
@@ -122,8 +125,14 @@ def _check(words: list[str], as_json: bool) -> int:
     terminal = Terminal()
     count = len(names) + len(hangs)
     terminal.print(f"{words[0]}: {count} rule{'s' if count != 1 else ''}, can be used")
+    own = load_rules().names()
     for name, lines in found.items():
-        terminal.print(f"{names[name]}: {len(lines)} lines" if scans else names[name])
+        text = names[name]
+        if not name.startswith("phase:") and name in own:
+            text += " (instead of rankdbg's own)"
+        if scans:
+            text += f": {len(lines)} line{'s' if len(lines) != 1 else ''}"
+        terminal.print(text)
         for line in lines[:5]:
             terminal.print("  " + cut(line, terminal.width - 2))
     for rule in hangs:

@@ -13,6 +13,7 @@ from rankdbg.logs.patterns import FileScan
 from rankdbg.masking import mask_text
 from rankdbg.selection import format_numbers
 from rankdbg.verdicts.failures import Diagnosis, Failure
+from rankdbg.verdicts.log_lines import Origin
 
 _LINES_SHOWN = 3
 
@@ -25,13 +26,20 @@ class FailureReport:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "failures": [_as_json(failure) for failure in self._failures],
+            "failures": [failure_as_json(failure) for failure in self._failures],
             "harmless": [
                 {"mode": h.mode, "count": h.count, "line": mask_text(h.line), "cause": h.cause}
                 for h in self._harmless
             ],
             "files": [
-                {"path": scan.path, "bytes": scan.size, "error": scan.error} for scan in self._scans
+                {
+                    "path": scan.path,
+                    "bytes": scan.size,
+                    "error": scan.error,
+                    "kind": scan.file.kind if scan.file else "given",
+                    "ranks": format_numbers(scan.file.ranks) if scan.file else "",
+                }
+                for scan in self._scans
             ],
         }
 
@@ -51,12 +59,12 @@ class FailureReport:
                 self._print_cause(terminal, titles[failure.role], failure)
             else:
                 lines = len(failure.findings)
-                more = f"{lines} lines" if lines > 1 else cut(_line(failure.first.text), 60)
+                more = f"{lines} lines" if lines > 1 else cut(shown_line(failure.first.text), 60)
                 print_row(terminal, titles[failure.role], f"{failure.mode}{_who(failure)}: {more}")
 
     def print_harmless(self, terminal: Terminal) -> None:
         for line in self._harmless:
-            text = cut(_line(line.line), terminal.width - COLUMN - 8)
+            text = cut(shown_line(line.line), terminal.width - COLUMN - 8)
             print_row(terminal, "harmless", f"{text} × {line.count}" if line.count > 1 else text)
 
     def _print_cause(self, terminal: Terminal, title: str, failure: Failure) -> None:
@@ -66,7 +74,7 @@ class FailureReport:
         for finding in failure.findings[:_LINES_SHOWN]:
             place = f"{cut_path(_short(finding.path), 40)}:{finding.line}"
             terminal.print(" " * COLUMN + terminal.dim(place))
-            shown = cut(_line(finding.text), terminal.width - COLUMN - 2)
+            shown = cut(shown_line(finding.text), terminal.width - COLUMN - 2)
             terminal.print(" " * (COLUMN + 2) + shown)
         if len(failure.findings) > _LINES_SHOWN:
             terminal.print(" " * COLUMN + f"and {len(failure.findings) - _LINES_SHOWN} more")
@@ -74,7 +82,7 @@ class FailureReport:
         print_row(terminal, "  do", failure.first.rule.fix)
 
 
-def _as_json(failure: Failure) -> dict[str, Any]:
+def failure_as_json(failure: Failure) -> dict[str, Any]:
     return {
         "mode": failure.mode,
         "kind": failure.first.rule.kind,
@@ -103,20 +111,25 @@ def _iso(time: float) -> str:
 
 def _who(failure: Failure) -> str:
     """On which ranks; the one that came first is named if there are several."""
+    origin = failure.first.origin
     if failure.ranks:
         several = len(failure.ranks) > 1
         text = f" on rank{'s' if several else ''} {cut(format_numbers(failure.ranks), 40)}"
         if several and len(failure.first.ranks) == 1:
             text += f" (rank {failure.first.ranks[0]} first)"
-        return text
-    origin = failure.first.origin
-    if origin.pid is not None:
-        where = f", {origin.address}" if origin.address else ""
-        return f" in {origin.actor or 'a process'} (pid {origin.pid}{where})"
-    return ""
+        return text + where(origin)
+    return f" in {origin.actor or 'a process'}{where(origin)}" if origin.pid is not None else ""
 
 
-def _line(text: str) -> str:
+def where(origin: Origin) -> str:
+    """The process and the node, as far as they are known."""
+    known = [origin.actor] if origin.actor and origin.rank is not None else []
+    known += [f"pid {origin.pid}"] if origin.pid is not None else []
+    known += [origin.address] if origin.address else []
+    return f" ({', '.join(known)})" if known else ""
+
+
+def shown_line(text: str) -> str:
     return mask_text(" ".join(text.split()))
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
+from rankdbg.masking import mask_text
 from rankdbg.selection import format_numbers
 from rankdbg.verdicts.phases import Course, Stay
 
@@ -16,7 +17,14 @@ class PhaseReport:
     def __init__(self, courses: Sequence[Course]) -> None:
         self.courses = courses
 
-    def as_json(self) -> list[dict[str, Any]]:
+    def as_json(self) -> dict[str, Any]:
+        return {"phases": self.rows()}
+
+    def evidence(self) -> list[str]:
+        """The line by which the phase of each is known."""
+        return [f"{course.path}: {mask_text(course.now.line.strip())}" for course in self.courses]
+
+    def rows(self) -> list[dict[str, Any]]:
         return [
             {
                 "rank": course.who.rank,
@@ -25,11 +33,12 @@ class PhaseReport:
                 "address": course.who.address,
                 "file": course.path,
                 "stack": course.now.rule.stack,
-                "phase": _name(course.now),
+                "phase": phase_name(course.now),
                 "step": course.now.step,
                 "silent_seconds": course.silent,
                 "allowed_seconds": course.now.rule.quiet or None,
                 "stalled": course.stalled,
+                "ended": course.ended,
                 "history": [_stay_json(stay) for stay in course.stays],
             }
             for course in self.courses
@@ -41,24 +50,31 @@ class PhaseReport:
             terminal.print("no phase that a rule knows")
             return
         for course, members in self._groups():
-            terminal.print(f"{terminal.bold(_who(members))}   {course.now.rule.stack}")
+            terminal.print(f"{terminal.bold(who_are(members))}   {course.now.rule.stack}")
             for stay in course.stays[-12:]:
                 begin = (
                     "" if stay.begin is None else f"{datetime.fromtimestamp(stay.begin):%H:%M:%S}"
                 )
-                terminal.print(f"  {begin:8}  {_name(stay):24}  {_length(stay):>7}")
+                terminal.print(f"  {begin:8}  {phase_name(stay):24}  {_length(stay):>7}")
             self._print_state(terminal, course, "  ")
 
     def print_now(self, terminal: Terminal) -> None:
         """Where they are, in a line a group."""
         for course, members in self._groups():
             step = "" if course.now.step is None else f" {course.now.step}"
-            text = f"{_who(members)}: {course.now.rule.stack}, {_name(course.now)}{step}"
+            begin = course.now.begin
+            since = "" if begin is None else f" since {datetime.fromtimestamp(begin):%H:%M:%S}"
+            phase = f"{course.now.rule.stack}, {phase_name(course.now)}{step}"
+            text = f"{who_are(members)}: {phase}{since}"
             terminal.print(f"{'phase':10}{cut(text, terminal.width - 10)}")
             self._print_state(terminal, course, " " * 10)
 
     def _print_state(self, terminal: Terminal, course: Course, indent: str) -> None:
-        if course.silent is None or course.silent < 60 or not course.now.rule.quiet:
+        if course.ended:
+            terminal.print(f"{indent}its process has ended")
+        if course.silent is None or not course.now.rule.quiet:
+            return
+        if course.silent < 60 and not course.stalled:
             return
         allowed = duration(course.now.rule.quiet)
         words = "longer than" if course.stalled else "within"
@@ -72,24 +88,30 @@ class PhaseReport:
         for course in self.courses:
             key = (
                 course.who.rank is None and course.who.actor,
-                tuple(_name(stay) for stay in course.stays[-12:]),
+                tuple(phase_name(stay) for stay in course.stays[-12:]),
                 course.now.step,
                 course.stalled,
+                course.ended,
             )
             groups.setdefault(key, []).append(course)
         return [(members[0], members) for members in groups.values()]
 
 
-def _who(members: Sequence[Course]) -> str:
+def who_are(members: Sequence[Course]) -> str:
     ranks = [course.who.rank for course in members if course.who.rank is not None]
     if ranks:
-        return f"rank{'s' if len(ranks) > 1 else ''} {cut(format_numbers(ranks), 40)}"
+        roles = {course.who.actor for course in members}
+        role = f"{next(iter(roles))} " if len(roles) == 1 and "" not in roles else ""
+        return f"{role}rank{'s' if len(ranks) > 1 else ''} {cut(format_numbers(ranks), 40)}"
     first = members[0]
+    if len(members) == 1 and first.writers:
+        name = cut_path(first.path, 24)
+        return f"rank{'s' * (len(first.writers) > 1)} {format_numbers(first.writers)} ({name})"
     name = first.who.actor or cut_path(first.path, 40)
     return f"{len(members)} × {name}" if len(members) > 1 else name
 
 
-def _name(stay: Stay) -> str:
+def phase_name(stay: Stay) -> str:
     return stay.rule.phase + (" done" if stay.over else "")
 
 
@@ -102,4 +124,4 @@ def _length(stay: Stay) -> str:
 def _stay_json(stay: Stay) -> dict[str, Any]:
     times = [stay.begin, stay.end]
     begin, end = [None if t is None else datetime.fromtimestamp(t).isoformat() for t in times]
-    return {"phase": _name(stay), "begin": begin, "end": end, "step": stay.step}
+    return {"phase": phase_name(stay), "begin": begin, "end": end, "step": stay.step}

@@ -1,0 +1,157 @@
+"""The logs of jobs elsewhere: Slurm's output files, what pods have written, files on ssh hosts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import PROGRAMS, rankdbg
+from kubernetes_cluster import Kubernetes, reason_not_here
+from slurm_cluster import SlurmCluster, running_cluster
+from ssh_hosts import SSHD, Hosts
+from waiting import wait_for
+
+pytestmark = pytest.mark.timeout(180)
+
+PROGRAM = PROGRAMS / "logs_job.py"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def tell(talk: Path, rank: int, line: str) -> None:
+    with (talk / f"{rank}.txt").open("a") as file:
+        file.write(f"{line}\n")
+
+
+def until(
+    look: Callable[[Any], bool], target: str, environment: dict[str, str], *words: object
+) -> Any:
+    """What doctor says as soon as it is as wanted; without what the kernel tells of others."""
+
+    def said() -> Any:
+        result = rankdbg("doctor", "-t", target, "--json", "--timeout", 20, *words, env=environment)
+        if result.returncode not in (0, 1):
+            return None
+        document = json.loads(result.stdout)
+        own = [f for f in document["failures"] if "kernel log" not in f["first"]["file"]]
+        document["failures"] = own
+        return document if look(document) else None
+
+    return wait_for(
+        said, lambda: rankdbg("doctor", "-t", target, *words, env=environment), seconds=60
+    )
+
+
+def paths(said: Any) -> list[str]:
+    return [Path(file["path"]).name for file in said["files"] if "kernel" not in file["path"]]
+
+
+# --- Slurm ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[SlurmCluster]:
+    with running_cluster() as cluster:
+        yield cluster
+
+
+def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """The batch script's output by scontrol, the tasks' by what srun was told, each once though
+    all nodes see it; and what they have left when the job is over."""
+    talk = tmp_path / "talk"
+    talk.mkdir()
+    script = tmp_path / "job.sh"
+    rank = f"RANK=$SLURM_PROCID exec {sys.executable} {PROGRAM} {talk}"
+    script.write_text(f"#!/bin/sh\necho begins\nsrun -o step-%j-%t.out sh -c '{rank}'\n")
+    options = ("-N2", "--ntasks-per-node=1", "-o", "out-%x-%j.log", "-J", "tr")
+    words = ("sbatch", "--parsable", *options, f"--chdir={tmp_path}", script)
+    job = slurm.call(*words).strip()
+    environment, target = slurm.environment, f"slurm:{job}"
+    said = until(lambda s: {p["rank"] for p in s["phases"]} == {0, 1}, target, environment)
+    assert sorted(paths(said)) == [f"out-tr-{job}.log", f"step-{job}-0.out", f"step-{job}-1.out"]
+    assert {file["kind"] for file in said["files"]} == {"slurm"}
+    tell(talk, 1, OOM)
+    said = until(lambda s: bool(s["failures"]), target, environment)
+    first = said["failures"][0]
+    assert (first["mode"], first["ranks"], first["first"]["address"]) == ("cuda_oom", "1", "node-1")
+    tell(talk, 1, "!raise")
+    slurm.cancel(job)
+    wait_for(lambda: "slurmstepd" in (tmp_path / f"out-tr-{job}.log").read_text())
+    result = rankdbg("doctor", "-t", target, "--json", env=environment)
+    assert "what it has left is read" in result.stderr
+    modes = [failure["mode"] for failure in json.loads(result.stdout)["failures"]]
+    assert "slurm_task_exited" in modes
+
+
+# --- pods -----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(bool(reason_not_here()), reason=reason_not_here() or "-")
+def test_pods(tmp_path: Path) -> None:
+    """What a container has written, also before it was restarted, and after it has ended."""
+    pods = Kubernetes(tmp_path / "kubernetes")
+    # It writes into a pipe, as in a real pod.
+    rank = f"RANK=0 WORLD_SIZE=1 {sys.executable} {PROGRAM} /talk-of-nobody 2>&1 | cat; sleep 1000"
+    command = ["/bin/sh", "-c", f"echo 'RuntimeError: {OOM}'; {rank}"]
+    try:
+        pods.start("worker-0", {"main": {"command": command, "environment": {}}}, {"app": "x"})
+        target, environment = "k8s:train/app=x", pods.environment()
+        said = until(lambda s: bool(s["phases"]), target, environment)
+        assert said["failures"][0]["first"]["address"] == "worker-0"
+        assert any(file["kind"] == "pod" for file in said["files"])
+        pods.restart("worker-0", "main")
+        said = until(lambda s: len(s["files"]) > 1, target, environment)
+        assert any("--previous" in file["path"] for file in said["files"])
+
+        def end(document: dict[str, Any]) -> None:
+            document["status"]["phase"] = "Failed"
+            (status,) = document["status"]["containerStatuses"]
+            status["state"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+
+        pods.change("worker-0", end)
+        said = until(lambda s: not s["cluster"]["running"], target, environment)
+        assert "OOMKilled" in said["cluster"]["silent_nodes"]["worker-0"]
+        assert said["failures"][0]["mode"] == "cuda_oom"
+    finally:
+        pods.end()
+
+
+# --- ssh ------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces")
+def test_ssh(tmp_path: Path) -> None:
+    """Each host's files are read there; given paths too, with -t. A host that is gone is named."""
+    hosts = Hosts(tmp_path, "host-1", "host-2")
+    talk = tmp_path / "talk"
+    talk.mkdir()
+    try:
+        for rank, name in enumerate(hosts.names):
+            log = tmp_path / f"{name}.train.log"
+            shell = f"exec {sys.executable} {PROGRAM} {talk} >> {log} 2>&1"
+            script = tmp_path / f"{name}.sh"
+            script.write_text(f"RANK={rank} WORLD_SIZE=2 RANKDBG_JOB=pair {shell}\n")
+            hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
+        environment = hosts.environment()
+        target = hosts.target
+        said = until(lambda s: {p["rank"] for p in s["phases"]} == {0, 1}, target, environment)
+        assert sorted(paths(said)) == ["host-1.train.log", "host-2.train.log"]
+        tell(talk, 1, OOM)
+        said = until(lambda s: bool(s["failures"]), target, environment)
+        first = said["failures"][0]
+        assert (first["ranks"], first["first"]["address"]) == ("1", "host-2")
+        given = until(
+            lambda s: bool(s["failures"]), target, environment, tmp_path / "host-2.train.log"
+        )
+        assert [failure["mode"] for failure in given["failures"]] == ["cuda_oom"]
+        hosts.stop("host-2")
+        said = until(lambda s: bool(s["cluster"]["silent_nodes"]), target, environment)
+        assert list(said["cluster"]["silent_nodes"]) == ["host-2"]
+    finally:
+        hosts.end()
