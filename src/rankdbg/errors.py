@@ -94,6 +94,10 @@ class NoLogs(RankdbgError):
     """No log to read where the user said."""
 
 
+class DiskFull(RankdbgError):
+    """The directory that files are collected into cannot take any more."""
+
+
 class RuleError(BadInput):
     """A rule file that cannot be read, or a rule in it that cannot be used."""
 

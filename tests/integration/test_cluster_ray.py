@@ -17,6 +17,8 @@ import ray_cluster
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.clusters import Options
 from rankdbg.errors import NodeFailed
+from rankdbg.frontends.pictures import read_all
+from rankdbg.frontends.profiling import record
 from rankdbg.session import Roster, Session
 from rankdbg.types import Answer, Rank
 from ray_cluster import HEAD, OTHER, RayCluster, wait_for
@@ -140,6 +142,18 @@ def test_stacks_and_values(waiting: Look) -> None:
     assert functions[:2] == ["wait", "step"]
     values = waiting.values(waiting.session.evaluate(trainers, "loss", frame="step"))
     assert [value["text"] for value in values] == ["0", "10"]
+
+
+def test_profile(waiting: Look, tmp_path: Path) -> None:
+    """Samples of the actors of both nodes, and the difference of their clocks."""
+    trainers = by_role(waiting.until(lambda ranks: len(ranks) == 5), "Trainer")
+    settings = {"kind": "cpu", "seconds": 1.0, "rate": 100}
+    recorded = record(waiting.session, trainers, settings, tmp_path, lambda _: True)
+    assert recorded.silent == []
+    assert set(recorded.clocks) == {HEAD, OTHER}
+    profiles = read_all(recorded, tmp_path, str)
+    functions = [{f.function for s in p.stacks for f in s.frames} for p in profiles]
+    assert all("Trainer.step" in names or "step" in names for names in functions)
 
 
 def test_break_in_running_actors(waiting: Look) -> None:

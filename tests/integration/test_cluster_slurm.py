@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import random
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS
+from profilers import Nsight, needs_nsys
 from rankdbg.clusters import Options
 from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
@@ -80,6 +82,19 @@ def test_ps(slurm: SlurmCluster, training: str) -> None:
     assert {rank["world"] for rank in found["ranks"]} == {8}
 
 
+def test_profile(slurm: SlurmCluster, training: str, tmp_path: Path) -> None:
+    """Operators of all ranks on all nodes come home as one time line, with clocks compared."""
+    options = ("-t", f"slurm:{training}", "--seconds", "1", "--output", tmp_path / "out")
+    traced = slurm.json("profile", "--kind", "torch", *options)
+    assert traced["silent"] == []
+    assert sorted(traced["clocks"]) == [f"node-{number}" for number in range(4)]
+    assert all(clock["error"] < 1 for clock in traced["clocks"].values())
+    with gzip.open(tmp_path / "out/trace.json.gz", "rt") as file:
+        events = json.load(file)["traceEvents"]
+    names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
+    assert names == [f"rank {rank} · node-{rank // 2}" for rank in range(8)]
+
+
 def test_only_this_job(slurm: SlurmCluster, serving: str) -> None:
     """Another job of the same user on the same nodes is not shown."""
     found = slurm.json("ps", "-t", f"slurm:{serving}")
@@ -92,6 +107,34 @@ def test_two_jobs_at_once(slurm: SlurmCluster, training: str, serving: str) -> N
     found = slurm.json("ps", "-t", f"slurm:{training}", "-t", f"slurm:{serving}")
     counts = {job["job"]: job["count"] for job in found["jobs"]}
     assert counts == {f"slurm-{training}": 8, f"slurm-{serving}": 2}
+
+
+@needs_nsys
+@pytest.mark.slow
+def test_rank_under_nsys(slurm: SlurmCluster, tmp_path: Path) -> None:
+    """Of two ranks that srun starts the one that the pattern names; it is still that rank, and
+    its files are followed until the job is cancelled. It then has its report."""
+    nsight, work, home = Nsight(tmp_path / "nsight"), slurm.place / "work", tmp_path / "home"
+    work.mkdir()
+    words = ["env", "-C", work, *(f"{key}={value}" for key, value in nsight.environment.items())]
+    words += [sys.executable, "-m", "rankdbg", "run", "--nsys", "behave_1", "--"]
+    job = slurm.submit(*words, sys.executable, BEHAVE, "waits", "waits", options=("-N2", "-n2"))
+    slurm.wait_for_ranks(job, 2, "waits")
+    assert len(nsight.calls) == 1
+    following = subprocess.Popen(
+        [sys.executable, "-m", "rankdbg", "collect", "all", str(home), "--follow", "0.5"],
+        env={**slurm.environment, "RANKDBG_TARGET": f"slurm:{job}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    described = wait_for(lambda: list(home.rglob("behave_*.json")), "the first look")
+    assert json.loads(described[0].read_text())["rank"] == 1
+    slurm.cancel(job)
+    told = following.communicate(timeout=60)[0]
+    assert list(work.rglob("behave_*.nsys-rep")), told
+    assert (following.returncode, "into" in told) == (1, True)
+    assert "has ended: it is CANCELLED" in told
 
 
 def test_ranks_with_titles(slurm: SlurmCluster, training: str) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import rankdbg
 
 SOURCE = Path(rankdbg.__file__).parent
@@ -26,9 +28,10 @@ FLOORS = [
         "masking",
         "logs",
         "path_maps",
-        "ray",
     },
-    {"agent", "node", "clusters", "verdicts", "answers", "log_answers"},
+    {"nsys"},
+    {"ray"},
+    {"agent", "node", "clusters", "verdicts", "answers", "log_answers", "profiles"},
     {"session"},
     {"frontends"},
     {"__main__"},
@@ -94,10 +97,13 @@ def modules_of_bare_python(**changes: str) -> set[str]:
     return set(subprocess.check_output(words, env=environment, text=True).split())
 
 
-def test_started_agent_loads_next_to_nothing(tmp_path: Path) -> None:
-    """Beside rankdbg, only what no program can shadow: built-in and underscored modules."""
+@pytest.mark.parametrize("profile", [{}, {"RANKDBG_NSYS_WORKERS": "other*", "RANK": "1"}])
+def test_started_agent_loads_next_to_nothing(tmp_path: Path, profile: dict[str, str]) -> None:
+    """Beside rankdbg, only what no program can shadow: built-in and underscored modules. Also
+    in a rank that has to know whether it is one to be profiled."""
     bare = modules_of_bare_python(RANKDBG="0")
-    loaded = modules_of_bare_python(RANKDBG="1", RANKDBG_DIR=str(tmp_path)) - bare
+    loaded = modules_of_bare_python(RANKDBG="1", RANKDBG_DIR=str(tmp_path), **profile) - bare
+    assert ("rankdbg.agent.under_nsys" in loaded) == bool(profile)
     assert "rankdbg.agent.listener" in loaded
     others = {name for name in loaded if name.split(".")[0] != "rankdbg"}
     assert {name for name in others if not name.startswith("_")} <= set(sys.builtin_module_names)

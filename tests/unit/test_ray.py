@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,57 @@ def test_variables_of_this_process_go_along(monkeypatch: pytest.MonkeyPatch) -> 
     assert {name: made["env_vars"].get(name) for name in wanted} == wanted
     assert "HOME" not in made["env_vars"]
     assert given["env_vars"] == {"RANKDBG_JOB": "mine", "A": "b"}
+
+
+def names_of(made: dict[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in made["env_vars"].items() if "NSYS" in key}
+
+
+def test_named_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets its name if a pattern fits that, also one of NeMo RL's; others get none."""
+    monkeypatch.setenv("NRL_NSYS_WORKER_PATTERNS", "*policy*,vllm*")
+    monkeypatch.setenv("NRL_NSYS_PROFILE_STEP_RANGE", "3:7")
+    assert names_of(ray.runtime_env(name="vllm_generation_worker")) == {
+        "RANKDBG_NSYS_NAME": "vllm_generation_worker",
+        "RANKDBG_NSYS_WORKERS": "*policy*,vllm*",
+        "RANKDBG_NSYS_STEPS": "3:7",
+        "RANKDBG_NSYS_OPTIONS": "",
+    }
+    assert names_of(ray.runtime_env(name="reward_model")) == {}
+    given = {"nsight": "default"}
+    assert names_of(ray.runtime_env(given, name="vllm_generation_worker")) == {}
+
+
+def test_named_worker_of_rays_own_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What NeMo RL gives it, where the user does not say otherwise."""
+    monkeypatch.setenv("RANKDBG_NSYS_WORKERS", "*policy*")
+    monkeypatch.setenv("RANKDBG_NSYS_STEPS", "3:7")
+    monkeypatch.setenv("RANKDBG_NSYS_OPTIONS", '{"t": "cuda"}')
+    made = ray.runtime_env(name="dtensor_policy_worker", plugin=True)
+    assert "RANKDBG_NSYS_NAME" not in made["env_vars"]
+    assert made["nsight"] == {
+        "o": "'dtensor_policy_worker_3:7_%p'",
+        "trace": "cuda",
+        "sample": "none",
+        "stop-on-exit": "true",
+        "force-overwrite": "true",
+        "capture-range": "cudaProfilerApi",
+        "capture-range-end": "stop",
+        "cuda-graph-trace": "node",
+    }
+
+
+def test_no_worker_fits() -> None:
+    """Said when the driver ends, with the names that there were."""
+    code = (
+        "import rankdbg.ray; rankdbg.ray.runtime_env(name='b'); rankdbg.ray.runtime_env(name='a')"
+    )
+    environment = {**os.environ, "RANKDBG": "0", "RANKDBG_NSYS_WORKERS": "polcy, x*"}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == (
+        "rankdbg: nothing was profiled: no worker fits polcy, x*; there were: a, b\n"
+    )
 
 
 def test_the_agent_is_found_where_it_is_not_installed(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@
     uncaught, saving              exceptions that nobody catches: held, or saved
     in_ray                        Ray: the agent in its workers, its breakpoints, its exceptions
     timeouts, torch_groups, in_flight    process groups wait for ranks that stand in the debugger
+    under_nsys, capture           ranks that run under Nsight Systems, and their steps
     threads, native, forks        what the interpreter must be talked into
 
 Rules of this folder: standard library only, and of that only what no program is
@@ -83,6 +84,8 @@ def progress(step: int) -> None:
     from rankdbg.agent import card
 
     card.step = step
+    if card.at_step is not None:
+        card.at_step(step)
 
 
 def breakpoint(*, header: str | None = None, when: bool = True, ranks: str | None = None) -> None:
@@ -227,7 +230,7 @@ def _after_fork() -> None:
     workers: Any = sys.modules.get("rankdbg.agent.workers")
     if workers is not None:
         workers.forget_all()
-    for name in ("breaks", "pauses", "dap"):
+    for name in ("breaks", "pauses", "dap", "profiling"):
         module: Any = sys.modules.get(f"rankdbg.agent.{name}")
         if module is not None:
             module.after_fork()
@@ -248,9 +251,15 @@ def _at_exit() -> None:
     timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
     if timeouts is not None:
         timeouts.at_exit()
+    capture: Any = sys.modules.get("rankdbg.agent.capture")
+    if capture is not None:
+        capture.at_exit()
     from rankdbg.agent import threads
 
     if _listener is not None:
+        profiling: Any = sys.modules.get("rankdbg.agent.profiling")
+        if profiling is not None:
+            profiling.finish_at_exit()
         threads.wind_up(WIND_UP_SECONDS)
         _listener.close()
 

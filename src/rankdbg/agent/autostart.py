@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from rankdbg import agent, identity
+
+# One of these, and this process may have to run under nsys.
+PROFILES = ("RANKDBG_NSYS_WORKERS", "RANKDBG_NSYS_STEPS", "NRL_NSYS_WORKER_PATTERNS")
 
 
 def is_rankdbg_itself() -> bool:
@@ -14,4 +18,8 @@ def is_rankdbg_itself() -> bool:
 
 
 if not is_rankdbg_itself():
+    if any(os.environ.get(name) for name in PROFILES):
+        from rankdbg.agent import under_nsys
+
+        under_nsys.begin()
     agent.start()

@@ -14,6 +14,7 @@ from rankdbg import __version__, identity, rendezvous, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 # What the program itself said, with init() and set_mesh(). A forked child inherits all
@@ -22,6 +23,8 @@ chosen: dict[str, Any] = {}
 # The step that the program has told last, with progress(). No part of the file: it changes
 # a thousand times a second.
 step: int | None = None
+# What wants to know of each step: agent/capture.py, in a rank under nsys.
+at_step: Callable[[int], None] | None = None
 
 
 def make() -> dict[str, Any]:

@@ -23,6 +23,7 @@ def install() -> None:
         sys.breakpointhook = _breakpointhook
     imports.when_imported("pdb", _redirect)
     imports.when_imported("ray", _meet_ray)
+    imports.when_imported("ray._private.runtime_env.nsight", _fix_nsight)
     imports.when_imported("monarch._src.actor.actor_mesh", _meet_monarch)
     imports.when_imported("monarch._src.actor.debugger.breakpoint", _keep_hook)
     if os.environ.get("RANKDBG_BREAK") or os.environ.get("RANKDBG_SAVE_ON_ERROR"):
@@ -44,6 +45,12 @@ def _meet_ray(ray: Any) -> None:
     from rankdbg.agent import in_ray
 
     in_ray.arrived(ray)
+
+
+def _fix_nsight(plugin: Any) -> None:
+    from rankdbg.agent import ray_nsight
+
+    ray_nsight.fix(plugin)
 
 
 def _meet_monarch(actor_mesh: Any) -> None:

@@ -182,6 +182,15 @@ def _collectives(message: dict[str, Any], listener: Listener) -> Any:
     return collectives.collect()
 
 
+def _profile(message: dict[str, Any], listener: Listener) -> Any:
+    """Begin to record where time or memory goes, or end it and write it down."""
+    from rankdbg.agent import profiling
+
+    if message.get("do") == "begin":
+        return profiling.begin(message)
+    return profiling.end(min(3600.0, max(0.1, float(message.get("timeout", 5.0)))))
+
+
 QUESTIONS = {
     "ping": _ping,
     "card": _card,
@@ -196,4 +205,5 @@ QUESTIONS = {
     "break": _break,
     "hold": _hold,
     "collectives": _collectives,
+    "profile": _profile,
 }

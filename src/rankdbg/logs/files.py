@@ -26,6 +26,11 @@ _OPENERS = {
 }
 
 
+def is_data(path: str) -> bool:
+    """Whether a file's name says that it is no text."""
+    return _DATA.search(path) is not None
+
+
 def find_logs(paths: Iterable[str]) -> Iterator[str]:
     """Given files as they are; of folders all files below that may be logs, in order of name."""
     for path in paths:
@@ -37,7 +42,7 @@ def find_logs(paths: Iterable[str]) -> Iterator[str]:
             for name in sorted(names):
                 whole = os.path.join(folder, name)
                 # A pipe or a device in a folder of logs would be read for ever.
-                if not _DATA.search(name) and os.path.isfile(whole):
+                if not is_data(name) and os.path.isfile(whole):
                     yield whole
 
 

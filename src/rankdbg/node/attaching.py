@@ -87,7 +87,7 @@ def run(words: list[str], pid: int, seconds: float, untouched: float = 0.0) -> R
     output, complaint = os.memfd_create("output"), os.memfd_create("complaint")
     try:
         guard = subprocess.Popen(
-            [*_GUARD, str(pid), str(stat.start), f"{seconds:.3f}", f"{untouched:.3f}", *words],
+            [*GUARD, str(pid), str(stat.start), f"{seconds:.3f}", f"{untouched:.3f}", *words],
             stdin=theirs,
             stdout=output,
             stderr=complaint,
@@ -116,4 +116,4 @@ def _text(file: int) -> str:
     return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
 
-_GUARD = (sys.executable, "-I", "-S", str(attach_guard.__file__))
+GUARD = (sys.executable, "-I", "-S", str(attach_guard.__file__))

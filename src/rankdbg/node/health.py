@@ -12,7 +12,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rankdbg.node import processes
+from rankdbg import wire
+from rankdbg.logs.patterns import Pattern
+from rankdbg.node import gpus, kernel_log, processes
 from rankdbg.node.discovery import Process
 
 _PATIENCE = 1.0  # for a file system
@@ -22,6 +24,23 @@ _AGAIN = 0.3
 _MOST = 64
 _V1, _V2 = "/sys/fs/cgroup/memory", "/sys/fs/cgroup"
 _UNLIMITED = 1 << 60
+
+
+def answer(message: wire.Message, ranks: Sequence[Process]) -> dict[str, Any]:
+    """To the question `health`."""
+    patterns = [Pattern.from_json(pattern) for pattern in message.get("patterns", ())]
+    hits, why = [], ""
+    try:
+        hits = kernel_log.find(patterns, time.time() - float(message.get("within", 0.0)))
+    except kernel_log.Unreadable as unreadable:
+        why = str(unreadable)
+    return {
+        **look(ranks, [str(place) for place in message.get("places", ())]),
+        "kernel": hits,
+        "why_no_kernel": why,
+        # The kernel calls processes by the machine's own numbers, also in a container.
+        "own_pids": gpus.in_first_namespace(),
+    }
 
 
 def look(ranks: Sequence[Process], places: Iterable[str]) -> dict[str, Any]:

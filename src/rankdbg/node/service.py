@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from rankdbg import masking, rendezvous, wire
@@ -230,26 +230,12 @@ class Service:
 
     def _health(self, message: wire.Message, deadline: float) -> Any:
         """Disks, memory, processes; and what the kernel said that patterns know."""
-        from rankdbg.logs.patterns import Pattern
-        from rankdbg.node import gpus, health, kernel_log
+        from rankdbg.node import health
 
         if not self._known:
             self._roster({"where": False}, deadline)
         ranks = [process for process in self._known.values() if process.kind == "rank"]
-        hits, why = [], ""
-        try:
-            patterns = [Pattern.from_json(pattern) for pattern in message.get("patterns", ())]
-            hits = kernel_log.find(patterns, time.time() - float(message.get("within", 0.0)))
-        except kernel_log.Unreadable as unreadable:
-            why = str(unreadable)
-        places = [str(place) for place in message.get("places", ())]
-        return {
-            **health.look(ranks, places),
-            "kernel": hits,
-            "why_no_kernel": why,
-            # The kernel calls processes by the machine's own numbers, also in a container.
-            "own_pids": gpus.in_first_namespace(),
-        }
+        return health.answer(message, ranks)
 
     def _logs(self, message: wire.Message, deadline: float) -> Any:
         """Log files: `do` says what (node/log_questions.py)."""
@@ -258,6 +244,46 @@ class Service:
         if not self._known:
             self._roster({"where": False}, deadline)
         return log_questions.answer(message, [*self._known.values()], self._scope, deadline)
+
+    def _profile(self, message: wire.Message, deadline: float) -> Any:
+        """`do` is begin, end, piece (of what was found) or clock (of this node)."""
+        match message.get("do"):
+            case "clock":
+                return {"now_ns": time.time_ns()}
+            case "piece":
+                return self._profiles.piece(message)
+        wanted, begins = self._wanted(message, deadline), message.get("do") == "begin"
+        if message.get("kind") == "cpu":
+            profiles = self._profiles
+            return profiles.begin_spies(wanted, message) if begins else profiles.end_spies()
+        keys = ("do", "kind", "seconds", "stack")
+        question = {"ask": "profile", **{key: message.get(key) for key in keys}}
+        if begins:
+            question["directory"] = self._profiles.new_directory(wanted)
+            begun = _refusals_as_silences(self._relay(message, question, deadline))
+            if not begun["answers"]:
+                self._profiles.drop()
+            return begun
+        question["timeout"] = _for_agents(deadline)
+        return self._profiles.take(wanted, self._relay(message, question, deadline))
+
+    @cached_property
+    def _profiles(self) -> Any:
+        from rankdbg.node.profiling import Profiles
+
+        return Profiles()
+
+    def _files(self, message: wire.Message, deadline: float) -> Any:
+        """Files of ranks on this disk: `do` is find, read or digest."""
+        from rankdbg.node import files
+
+        path = str(message.get("path", ""))
+        match message.get("do"):
+            case "read":
+                return files.read(path, int(message["offset"]), int(message["length"]))
+            case "digest":
+                return files.digest(path, int(message["length"]))
+        return files.find(self._wanted(message, deadline), message)
 
     def _check(self, message: wire.Message, deadline: float) -> Any:
         """What works on this node."""
@@ -313,6 +339,8 @@ class Service:
         "gpus": _gpus,
         "health": _health,
         "logs": _logs,
+        "files": _files,
+        "profile": _profile,
         "check": _check,
     }
 
@@ -321,6 +349,17 @@ def _for_agents(deadline: float) -> float:
     """The agents end a little before we do, so that their own word for it arrives."""
     left = deadline - time.monotonic()
     return max(0.1, left - max(0.1 * left, min(0.4, left / 3)))
+
+
+def _refusals_as_silences(relayed: dict[str, Any]) -> dict[str, Any]:
+    """An agent that says why not has nothing else to say."""
+    refusals = [
+        {"process": entry["process"], "reason": entry["value"]["why"]}
+        for entry in relayed["answers"]
+        if "why" in entry["value"]
+    ]
+    begun = [entry for entry in relayed["answers"] if "why" not in entry["value"]]
+    return {"answers": begun, "silent": [*relayed["silent"], *refusals]}
 
 
 def _late(outcome: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ VERBS = {
     "watch": "stay beside a job; when it hangs, find out why and tell",
     "collectives": "who is missing from which collective, by torch's flight recorder",
     "ask": "evaluate an expression in ranks, without stopping them",
+    "profile": "where the time goes: profiles of running ranks as one picture",
     "shell": "a prompt for all of this: list, cast, attach, ask, where, ...",
     "list": "which ranks stand in the debugger, where and why",
     "cast": "one debugger command to many ranks; what came back, grouped",
@@ -40,12 +41,14 @@ VERBS = {
     "phases": "in which phase each rank is, as far as its log tells",
     "rules": "known failures, phases and causes of hangs; test a rule file",
     "check": "what works on every node of a target, and what to change",
+    "collect": "bring profiles, dumps and logs home from the nodes' disks",
     "save": "keep everything that can be seen now, to look at later",
+    "ray-fix": "let Ray's nsight plugin keep the workers' own interpreter",
     "demo": "a small real job that hangs, and what rankdbg says about it",
     "completion": "shell completion for bash, zsh and fish",
 }
 
-MODULES = {"continue": "continue_", "list": "list_", "break": "break_"}
+MODULES = {"continue": "continue_", "list": "list_", "break": "break_", "ray-fix": "ray_fix"}
 
 EPILOG = """\
 ranks are named the same way everywhere:

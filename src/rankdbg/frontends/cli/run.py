@@ -3,6 +3,7 @@
   rankdbg run -- torchrun --nproc-per-node 8 train.py
   rankdbg run --mesh pp=2,dp=2,tp=2 -- mpirun -n 8 python train.py
   rankdbg run --role rollout --job ppo -- ./start.sh
+  rankdbg run --nsys 'train_0' --nsys-steps 3:7 -- torchrun train.py
 
 The command is executed in place of rankdbg: its output, signals and exit status are
 its own. Any Python that it starts, in whatever environment, has the agent.
@@ -18,11 +19,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import rankdbg
-from rankdbg import identity
+from rankdbg import identity, nsys
 from rankdbg.errors import BadInput
 from rankdbg.mesh import parse as parse_mesh
 
@@ -47,6 +48,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="process groups of torch wait for a rank that stands in the debugger",
     )
+    parser.add_argument(
+        "--nsys",
+        metavar="PATTERNS",
+        help="ranks whose role, or script's name, fits one of these run under nsys profile: "
+        "'trainer,*rollout*', train_0 for one rank",
+    )
+    parser.add_argument(
+        "--nsys-steps",
+        metavar="FIRST:END",
+        help="only these steps, as rankdbg.progress(step) tells them; 3:7 is 3 to 6",
+    )
+    parser.add_argument(
+        "--nsys-options",
+        metavar="JSON",
+        help="""options of nsys profile, as in '{"trace": "cuda,nvtx,osrt"}'""",
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
@@ -59,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
     environment.update(_on_error(options.break_on_error, options.save_on_error))
     if options.hold_timeouts:
         environment = {**_patience(), **environment, "RANKDBG_HOLD_TIMEOUTS": "1"}
+    environment.update(_profiles(options, environment))
     program = _find_program(command[0])
     if sys.stderr is not None:  # closed with 2>&-
         sys.stderr.write(_greeting(job, program, command))
@@ -137,6 +155,30 @@ def _on_error(hold: bool, directory: str | None) -> dict[str, str]:
             raise BadInput(f"{directory} holds what was saved of a job", hint="name a new one")
         environment["RANKDBG_SAVE_ON_ERROR"] = os.path.abspath(directory)
     return environment
+
+
+def _profiles(options: argparse.Namespace, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which ranks know that they are to run under nsys, checked here: they can
+    only complain into a log."""
+    given = {
+        "--nsys": options.nsys,
+        "--nsys-steps": options.nsys_steps,
+        "--nsys-options": options.nsys_options,
+    }
+    if options.nsys is not None and not nsys.parse_patterns(options.nsys):
+        raise BadInput("--nsys names no ranks", hint="rankdbg run --nsys '*policy*' -- COMMAND")
+    if options.nsys_steps is not None:
+        nsys.parse_steps(options.nsys_steps, "--nsys-steps")
+    if options.nsys_options is not None:
+        nsys.parse_options(options.nsys_options, "--nsys-options")
+    variables = dict(zip(nsys.OURS, given.values(), strict=True))
+    chosen = {name: value for name, value in variables.items() if value is not None}
+    merged = {**environment, **chosen}
+    if chosen and not nsys.parse_patterns(merged.get(nsys.OURS[0], "")):
+        option = next(option for option, value in given.items() if value is not None)
+        raise BadInput(f"{option} needs --nsys", hint="rankdbg run --nsys '*policy*' -- COMMAND")
+    nsys.read(merged)
+    return chosen
 
 
 def _patience() -> dict[str, str]:

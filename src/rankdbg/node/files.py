@@ -1,0 +1,219 @@
+"""Files that ranks leave on this node's disk: profiles, dumps, what a crash left, logs.
+
+A place is where such files may appear, also after their rank has gone: a kind, a glob, and the
+time before which what lies there is not this job's.
+"""
+
+from __future__ import annotations
+
+import base64
+import glob
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from rankdbg.logs.files import is_data
+from rankdbg.node import processes
+from rankdbg.node.discovery import Process
+from rankdbg.node.inquiry import Key
+
+Place = tuple[str, str, float]
+
+# In one answer: it is text on the wire, and the session asks for the next meanwhile.
+LARGEST_PIECE = 4 << 20
+MOST_FILES = 10_000
+# Seconds by which a file server's clock may be behind.
+CLOCKS_DIFFER = 5.0
+# What profilers and crashes leave in a working directory.
+_LEFT_BEHIND = {
+    "profile": (
+        *("*.nsys-rep", "nsight/*/*.nsys-rep", "nsight/*/*.json", "*.ncu-rep", "*.qdrep"),
+        *("*.pt.trace.json", "*.pt.trace.json.gz", "*.speedscope.json", "*.folded", "*py-spy*"),
+        *("*.pstats", "memray-*.bin", "*.memray"),
+    ),
+    "crash": ("core", "core.[0-9]*", "*.core", "*.nvcudmp", "hs_err_pid*.log"),
+}
+# Flight recorders: the variables that name the files' common beginning, and where torch
+# writes without them.
+_RECORDERS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+_RECORDERS_DEFAULT = ("/tmp/nccl_trace_rank_", "~/.cache/torch/comm_lib_trace_rank_")
+_WRITES = os.O_WRONLY | os.O_RDWR
+
+
+def find(wanted: Mapping[Key, Process], message: Mapping[str, Any]) -> dict[str, Any]:
+    """What lies there now, and the places to look at again."""
+    living = [process for process in wanted.values() if process.alive]
+    environments, stuck = processes.read_all([p.pid for p in living], processes.environment)
+    places = {tuple(place): None for place in message.get("places", ())}
+    held: dict[str, str] = {}
+    for process in living:
+        logs = list(_open_logs(process.pid))
+        held.update(dict.fromkeys(logs, "log"))
+        for place in _places(process, environments.get(process.pid, {}), logs):
+            places[place] = None
+        for pattern in message.get("include", ()):
+            places["included", _below(process.pid, str(pattern)), 0.0] = None
+    if not living:
+        wanted_here = (os.path.expanduser(str(pattern)) for pattern in message.get("include", ()))
+        for pattern in filter(os.path.isabs, wanted_here):
+            places["included", pattern, 0.0] = None
+    found = {**_lying(places), **held}
+    files = [entry for path, kind in sorted(found.items()) if (entry := _entry(path, kind))]
+    notes = [f"process {pid} cannot be read" for pid in stuck]
+    if len(files) > MOST_FILES:
+        notes.append(f"{len(files)} files, of which the first {MOST_FILES} are taken")
+    return {
+        "files": files[:MOST_FILES],
+        "places": list(places),
+        "now": time.time_ns(),
+        "busy": 0 if living else _writers(min((p[2] for p in places if p[2]), default=0.0)),
+        "notes": notes,
+    }
+
+
+def read(path: str, offset: int, length: int) -> dict[str, Any]:
+    """A piece of a file, and its digest."""
+    try:
+        with _open_file(path) as file:
+            data = os.pread(file.fileno(), min(length, LARGEST_PIECE), offset)
+    except OSError as error:
+        return {"why": error.strerror}
+    return {
+        "data": base64.b64encode(data).decode(),
+        "sha256": hashlib.sha256(data).hexdigest(),
+    }
+
+
+def digest(path: str, length: int) -> dict[str, Any]:
+    """SHA-256 of the first bytes of a file, and how many there were."""
+    summed = hashlib.sha256()
+    left = length
+    try:
+        with _open_file(path) as file:
+            while left and (data := file.read(min(left, LARGEST_PIECE))):
+                summed.update(data)
+                left -= len(data)
+    except OSError as error:
+        return {"why": error.strerror}
+    return {"sha256": summed.hexdigest(), "length": length - left}
+
+
+def _open_file(path: str) -> Any:
+    """Never a pipe or a device, which would be read for ever."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = open(descriptor, "rb")  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(0, "is no file")
+    return file
+
+
+# --- where ------------------------------------------------------------------------------------
+
+
+def _places(
+    process: Process, environment: Mapping[str, str], logs: Iterable[str]
+) -> Iterator[Place]:
+    since = time.time() - processes.age(process.start) - CLOCKS_DIFFER
+    directory = _working_directory(process.pid)
+    if directory:
+        for kind, patterns in _LEFT_BEHIND.items():
+            for pattern in patterns:
+                yield kind, os.path.join(glob.escape(directory), pattern), since
+    report = environment.get("RANKDBG_NSYS_REPORT", "").removesuffix(".nsys-rep")
+    if report:
+        pattern = re.sub(r"%q\{[^}]*\}|%.", "*", glob.escape(report))
+        yield "profile", f"{pattern}.nsys-rep", since
+        yield "profile", f"{pattern}.json", since
+    for folder in {os.path.dirname(log) for log in logs}:  # Ray's
+        if os.path.isdir(os.path.join(folder, "nsight")):
+            yield "profile", os.path.join(glob.escape(folder), "nsight", "*.nsys-rep"), since
+            yield "profile", os.path.join(glob.escape(folder), "nsight", "*.json"), since
+    named = [environment[name] for name in _RECORDERS if environment.get(name)]
+    for prefix in named or (_RECORDERS_DEFAULT if process.number is not None else ()):
+        end = "*" if named else str(process.number)
+        yield "dump", glob.escape(os.path.expanduser(prefix)) + end, since
+    saved = environment.get("RANKDBG_SAVE_ON_ERROR")
+    if saved:
+        yield "crash", os.path.join(glob.escape(saved), "**", "*"), since
+
+
+def _working_directory(pid: int) -> str:
+    try:
+        directory = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+    return directory if os.path.isdir(directory) else ""  # it may have been removed
+
+
+def _below(pid: int, pattern: str) -> str:
+    """What the user wrote, as seen from the rank."""
+    pattern = os.path.expanduser(pattern)
+    directory = "" if os.path.isabs(pattern) else _working_directory(pid)
+    return os.path.join(glob.escape(directory), pattern) if directory else pattern
+
+
+def _open_logs(pid: int) -> Iterator[str]:
+    """Text files that a process writes to: its stdout and stderr, and what it has opened."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        numbers = os.listdir(folder)
+    except OSError:
+        return
+    for number in numbers:
+        try:
+            path = os.readlink(f"{folder}/{number}")
+            if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/memfd:")):
+                continue
+            status = os.stat(f"{folder}/{number}")
+            with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
+                flags = int(re.findall(r"flags:\s*(\d+)", file.read())[0], 8)
+            same = os.path.samestat(os.stat(path), status)  # else it was removed, or replaced
+        except (OSError, IndexError, ValueError):
+            continue
+        if same and stat.S_ISREG(status.st_mode) and flags & _WRITES and not is_data(path):
+            yield path
+
+
+def _lying(places: Iterable[Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for kind, pattern, since in places:
+        for path in glob.iglob(str(pattern), recursive=True):
+            if path not in found and _modified(path) >= since:
+                found[path] = str(kind)
+    return found
+
+
+def _writers(since: float) -> int:
+    """How many nsys of the job may still write a report: they outlive their ranks."""
+    stats = [processes.read_stat(pid) for pid in processes.all_pids()]
+    own = [stat for stat in stats if stat and stat.name.startswith("nsys") and stat.state != "Z"]
+    now = time.time()
+    return sum(since > 0 and now - processes.age(stat.start) >= since for stat in own)
+
+
+def _modified(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return -1.0
+
+
+def _entry(path: str, kind: str) -> dict[str, Any] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return {
+        "path": path,
+        "kind": kind,
+        "size": status.st_size,
+        "modified": status.st_mtime_ns,
+        "inode": status.st_ino,
+    }

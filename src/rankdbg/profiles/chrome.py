@@ -1,0 +1,201 @@
+"""The traces of many ranks as one, for https://ui.perfetto.dev: a process for each rank.
+
+Clocks of nodes differ, so each rank's times are moved by what its node's clock was found to be
+ahead. One rank is read at a time, event by event.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from rankdbg.profiles.documents import Profile, Weighted
+from rankdbg.profiles.trace_events import Trace, find_base
+from rankdbg.types import Frame, Rank
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
+_OPERATORS = ("cpu_op", "user_annotation")
+_FLOWS = ("s", "t", "f")
+# gloo carries out collectives in threads of its own; there they take as long as they wait.
+_COLLECTIVES = "gloo:"
+# A process of the merged trace is a rank's, or one of its GPUs; the numbers of flows are its own.
+_PROCESSES, _FLOW_IDS = 1000, 1 << 40
+
+
+@dataclass(frozen=True)
+class Part:
+    rank: Rank
+    name: str  # "rank 7 · node-1"
+    open: Callable[[], TextIO]
+    ahead_ns: int = 0  # its node's clock, of ours
+
+
+@dataclass
+class Merged:
+    profile: Profile
+    events: int
+    whole: bool  # or the trace was cut short
+
+
+@dataclass
+class _Track:
+    """What follows one another in a thread or a stream; what lies within another is its child."""
+
+    name: str
+    main: bool
+    device: str = ""  # the GPU
+    intervals: list[tuple[float, float, str]] = field(default_factory=list)
+
+
+def merge(parts: Iterable[Part], out: TextIO) -> Iterator[Merged]:
+    """One after the other, as they are written."""
+    out.write('{"displayTimeUnit":"ms","traceEvents":[')
+    origin: int | None = None
+    first = True
+    for index, part in enumerate(parts):
+        with part.open() as file:
+            base = find_base(file) - part.ahead_ns
+        origin = base if origin is None else origin
+        rewriter = _Rewriter(index, part, (base - origin) / 1000)
+        with part.open() as file:
+            trace = Trace(file)
+            for event in trace:
+                for written in rewriter.rewrite(event):
+                    out.write(written if first else f",\n{written}")
+                    first = False
+        yield Merged(rewriter.profile(), rewriter.events, trace.whole)
+    out.write("]}\n")
+
+
+class _Rewriter:
+    """The events of one rank, for the trace of all."""
+
+    def __init__(self, index: int, part: Part, shift: float) -> None:
+        self._index, self._part, self._shift = index, part, shift
+        self._processes: dict[Any, int] = {}
+        self._metadata: dict[Any, list[dict[str, Any]]] = {}
+        self._tracks: dict[tuple[Any, Any], _Track] = {}
+        self._begin, self._end = float("inf"), 0.0
+        self._window = 0.0  # for how long the profiler recorded, as it says
+        self.events = 0
+
+    def rewrite(self, event: dict[str, Any]) -> Iterator[str]:
+        phase, pid = event.get("ph"), event.get("pid")
+        if not isinstance(pid, int):  # what the profiler says about itself
+            if event.get("cat") == "Trace":
+                self._window = float(event.get("dur", 0.0))
+            return
+        if phase == "M":
+            # Of processes in which nothing happens, such as GPUs of others, nothing is said.
+            if event.get("name") == "thread_name":
+                self._metadata.setdefault(pid, []).append(event)
+            return
+        if pid not in self._processes:
+            yield from self._introduce(pid, event)
+        self._note(event)
+        event["pid"] = self._processes[pid]
+        if (begun := event.get("ts")) is not None:
+            event["ts"] = round(float(begun) + self._shift, 3)
+        if phase in _FLOWS and isinstance(event.get("id"), int):
+            event["id"] += self._index * _FLOW_IDS
+        self.events += 1
+        yield _encode(event)
+
+    def _introduce(self, pid: Any, event: dict[str, Any]) -> Iterator[str]:
+        number = (self._index + 1) * _PROCESSES + len(self._processes)
+        self._processes[pid] = number
+        name = self._part.name
+        if _is_gpu(event):
+            name += f" · GPU {pid}"
+        for key, value in (("name", name), ("sort_index", number)):
+            meta = {"ph": "M", "name": f"process_{key}", "pid": number, "tid": 0}
+            yield _encode({**meta, "args": {key: value}})
+        for entry in self._metadata.pop(pid, ()):
+            entry["pid"] = number
+            if "ts" in entry:
+                del entry["ts"]
+            yield _encode(entry)
+
+    def _note(self, event: dict[str, Any]) -> None:
+        kind = event.get("cat")
+        if event.get("ph") != "X" or kind not in (*_GPU, *_OPERATORS):
+            return
+        pid, tid = event.get("pid"), event.get("tid")
+        track = self._tracks.get((pid, tid))
+        if track is None:
+            track = self._tracks[pid, tid] = _track(event)
+        begin, duration = float(event["ts"]), float(event.get("dur", 0.0))
+        track.intervals.append((begin, duration, str(event.get("name"))))
+        self._begin, self._end = min(self._begin, begin), max(self._end, begin + duration)
+
+    def profile(self) -> Profile:
+        """By operator and kernel: the time that each took itself."""
+        tracks = list(self._tracks.values())
+        if tracks and not any(track.main for track in tracks):
+            max(tracks, key=lambda track: len(track.intervals)).main = True
+        whole = max(self._window, self._end - self._begin) if tracks else self._window
+        weights: dict[tuple[str, bool, tuple[Frame, ...]], float] = {}
+        for track in tracks:
+            for names, own in _nested(track.intervals):
+                key = track.name, track.main, tuple(Frame(n, track.device, 0) for n in names)
+                weights[key] = weights.get(key, 0.0) + own
+        for name, device, nothing in _idle(tracks):
+            weights[name, True, (Frame(nothing, device, 0),)] = whole - _covered(tracks, name)
+        stacks = tuple(Weighted(*key, weight) for key, weight in weights.items() if weight > 0)
+        return Profile(self._part.rank, "microseconds", whole, stacks)
+
+
+def _track(event: dict[str, Any]) -> _Track:
+    pid, tid = event.get("pid"), event.get("tid")
+    if event.get("cat") in _GPU:
+        return _Track(f"GPU {pid}", True, f"GPU {pid}")
+    if tid == pid:
+        return _Track("MainThread", True)
+    if str(event.get("name")).startswith(_COLLECTIVES):
+        return _Track("collectives", True)
+    return _Track(f"thread {tid}", False)
+
+
+def _idle(tracks: list[_Track]) -> Iterator[tuple[str, str, str]]:
+    """What has times in which nothing of its own happens, and what these are called."""
+    for name, device in sorted({(track.name, track.device) for track in tracks}):
+        if device:
+            yield name, device, "idle"
+        elif name == "MainThread":
+            yield name, "", "outside of operators (Python, waiting)"
+
+
+def _covered(tracks: list[_Track], name: str) -> float:
+    """For how long at least one of these tracks had something to do."""
+    spans = sorted((b, b + d) for t in tracks if t.name == name for b, d, _ in t.intervals)
+    covered, reached = 0.0, float("-inf")
+    for begin, end in spans:
+        covered += max(0.0, end - max(begin, reached))
+        reached = max(reached, end)
+    return covered
+
+
+def _is_gpu(event: dict[str, Any]) -> bool:
+    return event.get("cat") in (*_GPU, "gpu_user_annotation")
+
+
+def _nested(intervals: list[tuple[float, float, str]]) -> Iterator[tuple[tuple[str, ...], float]]:
+    """Each with the names of those around it, outermost first, and the time that is its own."""
+    intervals.sort(key=lambda interval: (interval[0], -interval[1]))
+    around: list[tuple[float, tuple[str, ...], float]] = []  # end, names, own so far
+    for begin, duration, name in intervals:
+        while around and begin >= around[-1][0]:
+            _, names, own = around.pop()
+            yield names, own
+        if around:
+            end, names, own = around[-1]
+            around[-1] = end, names, own - min(duration, end - begin)
+        above = around[-1][1] if around else ()
+        around.append((begin + duration, (*above, name), duration))
+    while around:
+        _, names, own = around.pop()
+        yield names, own

@@ -1,0 +1,44 @@
+"""One rank's profile, as nodes send it (node/folding.py) and as all else here takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rankdbg.types import Frame, Rank
+
+
+class Weighted(NamedTuple):
+    """A stack, outermost frame first, and what it weighs in the profile's unit."""
+
+    thread: str
+    main: bool
+    frames: tuple[Frame, ...]
+    weight: float
+
+
+@dataclass(frozen=True)
+class Profile:
+    rank: Rank
+    unit: str  # samples, bytes or microseconds
+    whole: float  # what 100 % are
+    stacks: tuple[Weighted, ...]
+
+    def share(self, weight: float) -> float:
+        return weight / self.whole if self.whole else 0.0
+
+
+def read_profile(rank: Rank, documents: Iterable[Mapping[str, Any]]) -> Profile:
+    """Several documents of one rank are of one unit: the memory of the process and of its GPUs.
+    Raises KeyError, TypeError, IndexError or ValueError if they are not what they should be."""
+    unit, whole = "", 0.0
+    stacks: list[Weighted] = []
+    for document in documents:
+        unit = str(document["unit"])
+        whole += float(document["whole"])
+        frames = [Frame(str(name), str(file), int(line)) for name, file, line in document["frames"]]
+        for thread, main, indices, weight in document["stacks"]:
+            chosen = tuple(frames[index] for index in indices)
+            stacks.append(Weighted(str(thread), bool(main), chosen, float(weight)))
+    return Profile(rank, unit, whole, tuple(stacks))

@@ -1,0 +1,80 @@
+"""The stacks of all ranks as one tree, in which each node knows what it weighs in which rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rankdbg.profiles.documents import Profile
+from rankdbg.types import Frame
+
+Place = tuple[str, str]  # function and file: where in the function is a matter of chance
+
+
+class Node:
+    """Not a dataclass: there are many, and they grow."""
+
+    __slots__ = ("children", "lines", "own", "place", "shares")
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.shares: dict[int, float] = {}  # by the index of the profile, with what is below
+        self.own: dict[int, float] = {}  # without
+        self.lines: Counter[int] = Counter()
+        self.children: dict[Place, Node] = {}
+
+    @property
+    def frame(self) -> Frame:
+        """With the line at which it was seen most."""
+        line = self.lines.most_common(1)[0][0] if self.lines else 0
+        return Frame(*self.place, line)
+
+    def most(self) -> float:
+        return max(self.shares.values(), default=0.0)
+
+
+def grow(profiles: Sequence[Profile]) -> Node:
+    """Threads come first, by name: equal ones of all ranks are one."""
+    root = Node(("all", ""))
+    for index, profile in enumerate(profiles):
+        for stack in profile.stacks:
+            share = profile.share(stack.weight)
+            node = root
+            _add(node, index, share)
+            for place, line in _ways(stack.thread, stack.frames):
+                node = node.children.setdefault(place, Node(place))
+                node.lines[line] += 1
+                _add(node, index, share)
+            node.own[index] = node.own.get(index, 0.0) + share
+    return root
+
+
+def _add(node: Node, index: int, share: float) -> None:
+    node.shares[index] = node.shares.get(index, 0.0) + share
+
+
+def _ways(thread: str, frames: Sequence[Frame]) -> Iterator[tuple[Place, int]]:
+    yield (thread, ""), 0
+    for frame in frames:
+        yield (frame.function, frame.file), frame.line
+
+
+def walk(root: Node) -> Iterator[tuple[tuple[Node, ...], Node]]:
+    """Each node with the nodes above it, the outermost first. Does not recurse."""
+    todo: list[tuple[tuple[Node, ...], Node]] = [((), root)]
+    while todo:
+        above, node = todo.pop()
+        yield above, node
+        todo += [((*above, node), child) for child in node.children.values()]
+
+
+def prune(root: Node, most: int) -> float:
+    """Keep the `most` heaviest nodes, by the rank in which each is heaviest; the share below
+    which nodes have gone. What lies below a node never weighs more than it."""
+    weights = sorted((node.most() for _, node in walk(root)), reverse=True)
+    if len(weights) <= most:
+        return 0.0
+    least = weights[most]
+    for _, node in list(walk(root)):
+        node.children = {p: child for p, child in node.children.items() if child.most() > least}
+    return least

@@ -1,0 +1,250 @@
+"""rankdbg collect: files of ranks come home, once each, whole, laid out by node."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import PROGRAMS, Job, rankdbg
+from ssh_hosts import SSHD, Hosts
+from waiting import wait_for
+
+PROGRAM = PROGRAMS / "leaves_files.py"
+REPORT = "trainer_3:7_0.nsys-rep"
+
+
+class Leaving:
+    """A job of one rank, and the directory into which its files are collected."""
+
+    def __init__(self, job: Job, scratch: Path) -> None:
+        self.job = job
+        self.folder = scratch / "work"
+        self.home = scratch / "home"
+        self.log = self.folder / "train.log"
+        environment = {
+            "RANK": "0",
+            "WORLD_SIZE": "1",
+            "TORCH_FR_DUMP_TEMP_FILE": str(scratch / "work" / "dump_"),
+        }
+        self.process = job.start(sys.executable, PROGRAM, self.folder, env=environment)
+        wait_for(lambda: self.log.exists() and self.log.read_text(), "its log")
+        # As a while ago: what was just written does not rest.
+        for file in self.folder.iterdir():
+            if file.stat().st_mtime > 1e9:
+                let_rest(file)
+
+    def at_home(self, file: Path) -> Path:
+        return self.home / os.uname().nodename / str(file).lstrip("/")
+
+    def collect(self, *words: object) -> dict[str, Any]:
+        """Name -> what became of it."""
+        found = json.loads(self.job.cli("collect", "all", self.home, "--json", *words).stdout)
+        return {Path(file["path"]).name: file for file in found["files"]}
+
+
+@pytest.fixture
+def leaving(job: Job, tmp_path: Path) -> Leaving:
+    return Leaving(job, tmp_path)
+
+
+def let_rest(file: Path) -> None:
+    before = time.time() - 3
+    os.utime(file, (before, before))
+
+
+def states(files: dict[str, Any]) -> dict[str, str]:
+    return {name: file["state"] for name, file in files.items()}
+
+
+def test_once_each(leaving: Leaving) -> None:
+    """All kinds, checked by digest; again nothing is fetched; a log that grew is appended to."""
+    first = leaving.collect("--include", "*.md")
+    core = next(name for name in first if name.startswith("core."))
+    kinds = {name: file["kind"] for name, file in first.items()}
+    assert kinds == {
+        **{"train.log": "log", REPORT: "profile", "dump_0": "dump", core: "crash"},
+        "notes.md": "included",
+    }
+    assert set(states(first).values()) == {"copied"}
+    for file in first.values():
+        there, here = Path(file["path"]), Path(file["to"])
+        assert here == leaving.at_home(there)
+        assert here.read_bytes() == there.read_bytes()
+        assert file["sha256"] == hashlib.sha256(there.read_bytes()).hexdigest()
+    with leaving.log.open("a") as log:
+        log.write("step 2\n")
+    again = leaving.collect()
+    assert states(again) == {
+        **dict.fromkeys([REPORT, "dump_0", core], "there"),
+        "train.log": "appended",
+    }
+    assert (again["train.log"]["fetched"], again[REPORT]["fetched"]) == (len("step 2\n"), 0)
+    assert leaving.at_home(leaving.log).read_text() == "step 1\nstep 2\n"
+    told = leaving.job.cli("collect", "all", leaving.home)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout == f"collected 0 files, 0 B, into {leaving.home}; 4 were there already\n"
+
+
+def test_resumed(leaving: Leaving) -> None:
+    """What was begun goes on where it ended, if it is the beginning of that file; a file that
+    has become another is fetched anew."""
+    report = leaving.folder / REPORT
+    partial = leaving.at_home(report).with_name(f"{REPORT}.part")
+    partial.parent.mkdir(parents=True)
+    partial.write_bytes(report.read_bytes()[:800_000])
+    assert leaving.collect()[REPORT]["fetched"] == report.stat().st_size - 800_000
+    assert leaving.at_home(report).read_bytes() == report.read_bytes()
+    partial.write_bytes(b"of another file")
+    leaving.log.write_text("rotated\n")
+    report.write_bytes(report.read_bytes()[:-9] + b"Changed!\n")
+    let_rest(report)
+    files = leaving.collect()
+    assert states(files)[REPORT] == "copied"
+    assert files[REPORT]["fetched"] == report.stat().st_size
+    for file in (report, leaving.log):
+        assert leaving.at_home(file).read_bytes() == file.read_bytes()
+    assert list(leaving.home.rglob("*.part")) == []
+
+
+def test_growing(leaving: Leaving) -> None:
+    """A report that is being written is waited for, and then copied; one that does not come to
+    rest is left, and named."""
+    report, endless = leaving.folder / REPORT, leaving.folder / "endless.nsys-rep"
+    endless.write_text("no end")
+    for file, later in ((report, 0.5), (endless, 3600)):
+        os.utime(file, (time.time() + later, time.time() + later))
+    result = leaving.job.cli("collect", "all", leaving.home)
+    assert result.returncode == 1
+    left = "endless.nsys-rep  (it is still being written)\n  hint: --follow 30 waits for"
+    assert left in result.stdout
+    assert result.stdout.count("left: ") == 1
+    assert leaving.at_home(report).read_bytes() == report.read_bytes()
+    assert not leaving.at_home(endless).exists()
+
+
+def test_followed_to_the_end(leaving: Leaving) -> None:
+    """Also what a profiler writes when its rank has gone; then it ends."""
+    late = leaving.folder / "late.nsys-rep"
+    words = ["--job", leaving.job.name, "all", str(leaving.home), "--follow", "0.5"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rankdbg", "collect", *words],
+        env=leaving.job.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(leaving.at_home(leaving.log).exists, "the first look")
+    profiler = subprocess.Popen([_named_nsys(leaving.folder), "60"])
+    leaving.process.send_signal(signal.SIGKILL)
+    leaving.process.wait(10)
+    late.write_text("late")
+    let_rest(late)
+    wait_for(leaving.at_home(late).exists, "the late report")
+    profiler.kill()
+    profiler.wait(10)
+    output, told = process.communicate(timeout=30)
+    assert process.returncode == 0, output + told
+    assert output.startswith("collected 5 files, ")
+    assert told.startswith("collected ")
+
+
+def _named_nsys(folder: Path) -> Path:
+    """Something that is called so and takes its time."""
+    program = folder.parent / "nsys"
+    program.symlink_to(shutil.which("sleep") or "/bin/sleep")
+    return program
+
+
+def test_no_room(leaving: Leaving) -> None:
+    """One sentence; what is there is whole, and with more room it goes on."""
+    if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("needs the right to make namespaces")
+    leaving.home.mkdir()
+    words = [sys.executable, "-m", "rankdbg", "collect", "--job", leaving.job.name, "all"]
+    collect = shlex.join([*words, str(leaving.home)])
+    line = (
+        f"mount -t tmpfs -o size=400k tmpfs {leaving.home} || exit 9; {collect}; echo status $?; "
+        f"mount -o remount,size=4m {leaving.home}; {collect}; echo status $?; "
+        f"cmp {leaving.folder / REPORT} {leaving.at_home(leaving.folder / REPORT)} && echo same"
+    )
+    result = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", line],
+        env=leaving.job.environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert f"error: {leaving.home} is full: 1 files are left on their nodes" in result.stderr
+    assert "hint: make room, and give the same command again" in result.stderr
+    assert "(No space left on device)\nstatus 2\n" in result.stdout
+    assert result.stdout.endswith("status 0\nsame\n"), result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["all", ""], "not a directory to collect into: ''"),
+        (["all", __file__], "not a directory to collect into"),
+        (["7", "home"], "no rank 7"),
+        (["*policy*", "home"], "no role *policy*"),
+        (["all", "home", "--follow", "0"], "argument --follow: '0' is not a number of seconds"),
+    ],
+)
+def test_bad_input(leaving: Leaving, tmp_path: Path, words: list[str], what: str) -> None:
+    """Status 2, one sentence, and nothing is written."""
+    result = leaving.job.cli("collect", *words, cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith(f"error: {what}")
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    if not os.path.exists(SSHD) or os.geteuid() != 0:
+        pytest.skip("needs sshd and root, for namespaces")
+    scratch = tmp_path_factory.mktemp("hosts")
+    hosts = Hosts(scratch, "host-1", "host-2")
+    for rank, name in enumerate(hosts.names):
+        hosts.start_rank(name, "leaving", rank, 2, PROGRAM, scratch / f"work-{rank}")
+    for rank in range(2):
+        wait_for((scratch / f"work-{rank}" / "train.log").exists, "logs")
+    yield hosts
+    hosts.end()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_two_hosts(hosts: Hosts, tmp_path: Path) -> None:
+    """Each has its folder; a file that both see, on a shared disk, comes once; of a host that
+    is gone, nothing is lost that is here, and it is named."""
+    environment = {**hosts.environment(), "RANKDBG_TARGET": hosts.target}
+    shared = hosts.scratch / "shared.txt"
+    shared.write_text("shared")
+    words = ("collect", "all", tmp_path, "--include", shared, "--json")
+
+    def collect() -> Any:
+        return rankdbg(*words, env=environment)
+
+    wait_for(lambda: collect().returncode == 0, "both to rest")
+    for rank, name in enumerate(hosts.names):
+        copied = tmp_path / name / str(hosts.scratch / f"work-{rank}" / "train.log").lstrip("/")
+        assert copied.read_text() == "step 1\n"
+    assert len(list(tmp_path.rglob("shared.txt"))) == 1
+    hosts.stop("host-2")
+    result = collect()
+    assert result.returncode == 1
+    assert "host-2" in json.loads(result.stdout)["silent_nodes"]
+    assert (tmp_path / "host-2").is_dir()

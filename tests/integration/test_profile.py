@@ -1,0 +1,377 @@
+"""rankdbg profile on real ranks: from outside and from inside, and whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import PROGRAMS, Job
+from rankdbg.node.processes import read_stat, read_thread
+from waiting import wait_for
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    """Four ranks that have no agent."""
+    job = Job(f"profile-{os.urandom(3).hex()}", tmp_path_factory.mktemp("plain"))
+    job.start_ranks("loops", "waits", "with_threads", "holds_gil", agent=False)
+    job.wait_for(lambda ranks: [r.where is not None for r in ranks] == [True] * 4)
+    yield job
+    job.end()
+
+
+def profile(job: Job, folder: Path, *words: object, **settings: Any) -> Any:
+    options = ("--json", "--seconds", "0.5", "--output", folder)
+    result = job.cli("profile", *options, *words, **settings)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def begin(job: Job, folder: Path, *words: object) -> subprocess.Popen[str]:
+    """A profile that is under way."""
+    options = ["profile", "--job", job.name, "--json", "--output", str(folder)]
+    started = subprocess.Popen(
+        [sys.executable, "-m", "rankdbg", *options, *map(str, words)],
+        env=job.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert started.stderr is not None
+    assert started.stderr.readline().startswith("recording for ")
+    return started
+
+
+def spies() -> dict[int, int]:
+    """The py-spy that records a process, by the pid of that."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if b"record" in words and b"--pid" in words:
+                found[int(words[words.index(b"--pid") + 1])] = int(path.parent.name)
+    return found
+
+
+def wait_for_samples(pid: int) -> None:
+    """The thread of py-spy that takes them is woken for each."""
+    spy = spies()[pid]
+
+    def woken() -> int:
+        threads = Path(f"/proc/{spy}/task").iterdir()
+        return sum(read_thread(spy, int(thread.name)).switches for thread in threads)
+
+    before = woken()
+    wait_for(lambda: woken() > before + 20, "samples")
+
+
+def kill(pid: int, number: int) -> None:
+    """And wait until it has ended."""
+    os.kill(pid, number)
+    wait_for(lambda: (stat := read_stat(pid)) is None or stat.state in "ZX", "its end")
+
+
+def finish(started: subprocess.Popen[str]) -> Any:
+    output, complaint = started.communicate(timeout=60)
+    assert started.returncode == 0, complaint
+    return json.loads(output)
+
+
+def places(document: Any, rank: int) -> dict[str, float]:
+    """What share of its time that rank spends in which function."""
+    index = [entry["rank"] for entry in document["ranks"]].index(rank)
+    found: dict[str, float] = {}
+    for row in document["rows"]:
+        name = row["where"]["function"]
+        found[name] = found.get(name, 0.0) + row["shares"][index]
+    return found
+
+
+# --- from outside -------------------------------------------------------------------------
+
+
+def test_ranks_without_agents(plain: Job, tmp_path: Path) -> None:
+    """Where each main thread spends its time, in shares that add up to all of it."""
+    document = profile(plain, tmp_path / "out")
+    assert document["silent"] == []
+    assert [sum(places(document, rank).values()) for rank in range(4)] == pytest.approx(
+        [1.0] * 4, abs=0.001
+    )
+    assert places(document, 0)["one"] + places(document, 0)["other"] > 0.9
+    assert places(document, 1)["waits"] == 1.0
+    assert places(document, 3)["holds_gil"] == 1.0
+    assert all(entry["whole"] > 20 for entry in document["ranks"])
+
+
+def test_the_picture_has_all_threads(plain: Job, tmp_path: Path) -> None:
+    """Idle ones too, in files that nobody else can reach."""
+    document = profile(plain, tmp_path / "out", "2")
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
+    page, scope = (Path(name) for name in document["files"])
+    assert "pump-north" in page.read_text()
+    names = {frame["name"] for frame in json.loads(scope.read_text())["shared"]["frames"]}
+    assert {"MainThread", "pump-north", "pump-south", "with_threads", "pump"} <= names
+
+
+def test_frames_of_c(plain: Job, tmp_path: Path) -> None:
+    """With --native, which leaves the rank running."""
+    document = profile(plain, tmp_path / "out", "1", "--native")
+    page = Path(document["files"][0]).read_text()
+    assert "lock_PyThread_acquire_lock" in page or "sem_" in page or "pthread_cond" in page
+    assert document["rate"] == 20
+    (rank,) = [rank for rank in plain.ranks() if rank.number == 1]
+    assert rank.state == "no agent"
+
+
+def test_a_difference(plain: Job, tmp_path: Path) -> None:
+    """Only the ranks that are compared are profiled, and the table is about them."""
+    options = ("--seconds", "0.5", "--output", tmp_path / "out", "--diff", "ranks(0)", "1")
+    result = plain.cli("profile", *options)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("ranks 0-1: 0.")
+    assert lines[2].split() == ["0", "1", "MORE", "WHERE"]
+    assert lines[3].split()[:7] == ["0", "%", "100", "%", "+100", "%", "waits"]
+    assert all(len(line) <= 80 for line in lines if str(tmp_path) not in line)
+
+
+def test_it_is_shown_in_the_browser(plain: Job, tmp_path: Path) -> None:
+    """--open; where there is none, the file is named."""
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/shown\n')
+    browser.chmod(0o755)
+    first, second = tmp_path / "first", tmp_path / "second"
+    profile(plain, first, "1", "--open", env={"BROWSER": str(browser)})
+    assert (tmp_path / "shown").read_text().strip() == (first / "flame.html").as_uri()
+    options = ("--seconds", "0.2", "--output", second, "1", "--open")
+    result = plain.cli("profile", *options, env={"BROWSER": "", "DISPLAY": "", "PATH": ""})
+    assert result.returncode == 0, result.stderr
+    assert f"no browser here; open this file in one: {second}/flame.html" in result.stderr
+
+
+def test_ctrl_c_keeps_what_there_is(plain: Job, tmp_path: Path) -> None:
+    """It ends at once, with all files, and no py-spy is left."""
+    started = begin(plain, tmp_path / "out", "--seconds", 600)
+    for rank in plain.ranks():
+        wait_for_samples(rank.pid)
+    started.send_signal(signal.SIGINT)
+    document = finish(started)
+    assert document["cut_short"]
+    assert document["seconds"] < 60
+    assert [entry["rank"] for entry in document["ranks"]] == [0, 1, 2, 3]
+    pids = {rank.pid for rank in plain.ranks()}
+    wait_for(lambda: not pids & spies().keys(), "no py-spy")
+
+
+def test_a_rank_that_dies_in_the_middle(job: Job, tmp_path: Path) -> None:
+    """What was seen of it until then is kept, and it is said."""
+    job.start_ranks("waits", "waits", agent=False)
+    ranks = job.wait_at("waits", "waits")
+    started = begin(job, tmp_path / "out", "--seconds", 600)
+    for rank in ranks:
+        wait_for_samples(rank.pid)
+    kill(ranks[1].pid, signal.SIGKILL)
+    started.send_signal(signal.SIGINT)
+    document = finish(started)
+    assert [(entry["rank"], entry["notes"]) for entry in document["ranks"]] == [
+        (0, []),
+        (1, ["it ended in the middle"]),
+    ]
+    assert places(document, 1) == {"waits": 1.0}
+
+
+def test_ranks_that_spend_no_time(job: Job, tmp_path: Path) -> None:
+    """Stopped, dead: the reason, as stacks gives it; one in state D is looked at all the same."""
+    job.start_ranks("waits", "waits", "waits", "in_state_d", env={"BEHAVE_SCRATCH": str(tmp_path)})
+    ranks = job.wait_for(lambda ranks: [r.state for r in ranks].count("blocked") == 1)
+    pids = {rank.number: rank.pid for rank in ranks}
+    os.kill(pids[1], signal.SIGSTOP)
+    os.kill(pids[2], signal.SIGKILL)
+    job.wait_for(lambda ranks: {"stopped", "zombie"} <= {rank.state for rank in ranks})
+    document = profile(job, tmp_path / "out")
+    reasons = {entry["rank"]: entry["reason"] for entry in document["silent"]}
+    assert reasons[1] == f"stopped by a signal; kill -CONT {pids[1]} lets it go on"
+    assert reasons[2].endswith("has not collected it (zombie)")
+    notes = {entry["rank"]: entry["notes"] for entry in document["ranks"]}
+    assert notes[0] == []
+    assert notes[3][0].startswith("process is in state D")
+
+
+BAD_INPUT = {
+    ("--seconds", "0"): "argument --seconds: '0' is not a number of seconds above 0",
+    ("--kind", "gpu"): "argument --kind: invalid choice: 'gpu'",
+    ("--rate", "0"): "argument --rate: '0' is not a whole number from 1 to 1000",
+    ("99",): "no rank 99",
+    ("--diff", "0", "99"): "no rank 99",
+    ("--kind", "torch", "--rate", "5"): "--rate is for --kind cpu",
+    ("--kind", "memory", "--stack"): "--stack is for --kind torch",
+    ("--output", "/etc"): "/etc is already there",
+    ("--output", "/proc/no/such"): "cannot write /proc/no/such: No such file or directory",
+}
+
+
+@pytest.mark.parametrize("words", BAD_INPUT, ids=" ".join)
+def test_bad_input(plain: Job, words: tuple[str, ...]) -> None:
+    """One sentence, status 2, and nothing is recorded."""
+    result = plain.cli("profile", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: {BAD_INPUT[words]}")
+    assert "Traceback" not in result.stderr
+
+
+@contextlib.contextmanager
+def small_disk(place: Path, size: str) -> Iterator[Path]:
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_full_disk_at_home(plain: Job, tmp_path: Path) -> None:
+    """One sentence, and half a picture is not left there."""
+    with small_disk(tmp_path / "disk", "8k") as disk:
+        folder = disk / "out"
+        result = plain.cli("profile", "--seconds", "0.2", "--output", folder)
+        assert result.returncode == 2
+        assert result.stderr.splitlines()[1:] == [
+            f"error: cannot write {folder}: No space left on device",
+            "  hint: --output DIR, where there is room",
+        ]
+        assert list(disk.iterdir()) == []
+
+
+# --- from inside --------------------------------------------------------------------------
+
+
+def in_training(test: Callable[..., None]) -> Any:
+    """Its ranks load torch first, which takes long on a machine that is busy."""
+    return pytest.mark.slow(pytest.mark.timeout(180)(test))
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
+    """Three ranks over gloo, the last of which is slow and hoards."""
+    pytest.importorskip("torch", reason="needs torch")
+    job = Job(f"profile-{os.urandom(3).hex()}", tmp_path_factory.mktemp("training"))
+    torchrun = Path(sys.executable).parent / "torchrun"
+    words = (torchrun, "--standalone", "--nproc-per-node", 3)
+    job.start(*words, PROGRAMS / "profiled_torch.py", "hoards")
+
+    def moves() -> bool:
+        ranks = job.ranks()
+        functions = [rank.where.function for rank in ranks if rank.where]
+        return functions.count("train_step") == 2 and "load_batch" in functions
+
+    wait_for(moves, "ranks that train", 90)
+    yield job
+    job.end()
+
+
+def operators(folder: Path) -> dict[str, set[str]]:
+    """Of the merged trace: what each process of it has done."""
+    with gzip.open(folder / "trace.json.gz", "rt") as file:
+        events = json.load(file)["traceEvents"]
+    names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    found: dict[str, set[str]] = {name: set() for name in names.values()}
+    for event in events:
+        if event["ph"] == "X":
+            found[names[event["pid"]]].add(event["name"])
+    return found
+
+
+@in_training
+def test_memory(training: Job, tmp_path: Path) -> None:
+    """Who holds it, by memray: the rank that hoards, at its line."""
+    pytest.importorskip("memray", reason="needs memray")
+    document = profile(training, tmp_path / "out", "--kind", "memory", "--seconds", "1.5")
+    assert document["silent"] == []
+    (row,) = [row for row in document["rows"] if row["where"]["function"] == "load_batch"]
+    held = [s * e["whole"] for s, e in zip(row["shares"], document["ranks"], strict=True)]
+    assert held[2] > 5_000_000 > held[0] + held[1]
+    assert all(Path(entry["files"]["memray"]).stat().st_size for entry in document["ranks"])
+
+
+@in_training
+def test_the_slowest_rank_is_named(training: Job, tmp_path: Path) -> None:
+    """Who waits least for the others, and what it does instead."""
+    document = profile(training, tmp_path / "out", "--seconds", "2")
+    slow = document["slowest"]
+    assert slow["rank"] == 2
+    assert slow["waits"] < 0.3 < 0.7 < slow["others_wait"]
+    assert slow["more"][0]["where"]["function"] == "load_batch"
+
+
+@in_training
+def test_operators_of_all_ranks_on_one_time_line(training: Job, tmp_path: Path) -> None:
+    """Those of the main thread and of gloo's, though the agent's thread has begun it; and the
+    ranks go on, and can be profiled again."""
+    for folder, options in ((tmp_path / "first", ()), (tmp_path / "second", ("--stack",))):
+        document = profile(training, folder, "--kind", "torch", *options)
+        assert document["silent"] == []
+        waits = {row["where"]["function"] for row in document["rows"] if row["waits"]}
+        assert "gloo:all_reduce" in waits
+        done = operators(folder)
+        assert [name.split(" · ")[0] for name in done] == ["rank 0", "rank 1", "rank 2"]
+        assert all({"aten::mm", "gloo:all_reduce"} <= names for names in done.values())
+    assert all(any("train_step" in name for name in names) for names in done.values())
+
+
+@in_training
+def test_a_full_disk_of_a_node(training: Job, tmp_path: Path) -> None:
+    """Each rank says that its trace could not be written, and goes on."""
+    with small_disk(tmp_path / "disk", "16k") as disk:
+        options = ("--kind", "torch", "--seconds", "1", "--output", tmp_path / "out")
+        result = training.cli("profile", *options, env={"TMPDIR": str(disk)})
+        assert result.returncode == 1
+        assert f"its trace could not be written to {disk}: is that disk full?" in result.stdout
+        assert not (tmp_path / "out").exists()
+        assert list(disk.iterdir()) == []
+    training.wait_for(lambda ranks: [rank.state for rank in ranks] == ["running"] * 3)
+
+
+def test_ranks_that_have_nothing_to_record(job: Job, tmp_path: Path) -> None:
+    """Without torch, and without an agent: the reason of each, at once, and no directory."""
+    job.start_ranks("waits", "waits")
+    job.wait_at("waits", "waits")
+    options = ("--kind", "torch", "--seconds", 600, "--output", tmp_path / "out")
+    result = job.cli("profile", *options, env={"TMPDIR": str(tmp_path)})
+    assert result.returncode == 1
+    assert result.stdout == "silent: 0-1  (it has not loaded torch)\n"
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("rankdbg-profile-*"))
+
+
+@in_training
+def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> None:
+    """In order: what torch has recorded until then is written and kept. (Last, since its
+    launcher then ends the other ranks.)"""
+    pid = next(rank.pid for rank in training.ranks() if rank.number == 0)
+    started = begin(training, tmp_path / "out", "--kind", "torch", "--seconds", 600)
+    before = step(training)
+    wait_for(lambda: step(training) > before + 2, "steps that are recorded")
+    kill(pid, signal.SIGINT)
+    started.send_signal(signal.SIGINT)
+    document = finish(started)
+    (entry,) = [entry for entry in document["ranks"] if entry["rank"] == 0]
+    assert entry["notes"][0].startswith("it ended in the middle")
+    done = operators(tmp_path / "out")
+    assert all("aten::mm" in names for name, names in done.items() if name.startswith("rank 0"))
+
+
+def step(job: Job) -> int:
+    """Of rank 0."""
+    return int(job.json("ask", "0", "step", "--frame", "main")["groups"][0]["value"])

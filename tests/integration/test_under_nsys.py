@@ -1,0 +1,225 @@
+"""run --nsys: ranks under nsys (a strict fake of it), and what launchers see of that."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import PROGRAMS, Job
+from profilers import Nsight, Profiled, needs_nsys
+from rosters import kinds, numbers
+from waiting import wait_for
+
+pytestmark = needs_nsys
+STEPS = PROGRAMS / "steps.py"
+LAUNCH = PROGRAMS / "launch.py"
+TORCHRUN = Path(sys.executable).with_name("torchrun")
+TINY_DISK = 'mkdir small && mount -t tmpfs -o size=16k tmpfs small && exec "$@"'
+
+
+@pytest.fixture
+def profiled(job: Job, tmp_path: Path) -> Profiled:
+    (tmp_path / "work").mkdir()
+    return Profiled(job, Nsight(tmp_path / "nsight"), tmp_path / "work")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.slow
+def test_one_rank_of_torchrun(profiled: Profiled) -> None:
+    """The rank that the pattern names, and for the steps of the range; others are untouched."""
+    status, _, told = profiled.run(
+        *(TORCHRUN, "--standalone", "--nproc-per-node", 2, STEPS, 5),
+        options=("--role", "trainer", "--nsys", "trainer_1", "--nsys-steps", "2:4"),
+    )
+    assert status == 0, told
+    line = "Nsight profiling enabled for worker 'trainer' (matched pattern 'trainer_1')"
+    assert told.count("Nsight profiling enabled") == told.count(f"rankdbg: rank 1: {line}") == 1
+    names = "trainer or steps or trainer_0 or steps_0"
+    assert told.count(f"rank 0: not profiled: none of trainer_1 fits {names}\n") == 1
+    ((name, text),) = profiled.reports().items()
+    match = re.fullmatch(r"trainer_2:4_(\d+)\.nsys-rep", name)
+    assert match
+    assert f"of process {match[1]}" in text
+    assert text.endswith("written at stop\n")
+    beside = next(profiled.folder.glob("nsight/*/*.json"))
+    described = json.loads(beside.read_text())
+    assert beside.parent.name == described["host"] == os.uname().nodename
+    assert (described["rank"], described["world"], described["steps"]) == (1, 2, "2:4")
+
+
+def test_what_the_launcher_sees(profiled: Profiled) -> None:
+    """The exit status and the input are those of the rank; its report is of the whole run."""
+    status, output, _ = profiled.run(
+        *("sh", "-c", f"echo words | {sys.executable} {STEPS} 3 exit 5"),
+        options=("--nsys", "steps"),
+    )
+    assert (status, output) == (5, "reads words\n")
+    ((name, text),) = profiled.reports().items()
+    assert re.fullmatch(r"steps_\d+\.nsys-rep", name)
+    assert text.endswith("written at exit\n")
+
+
+def test_signal(profiled: Profiled) -> None:
+    """One that the launcher sends ends the rank, and the report is written."""
+    process = profiled.start(sys.executable, STEPS, 3, "wait", options=("--nsys", "*"))
+    assert process.stdout.readline() == "reads \n"
+    assert process.stdout.readline() == "waits\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert len(profiled.reports()) == 1
+
+
+def test_ranks_are_still_ranks(profiled: Profiled) -> None:
+    """nsys is none, and each rank answers as ever; its launcher has no name that fits."""
+    command = (sys.executable, LAUNCH, 2, PROGRAMS / "behave.py", "waits", "waits")
+    profiled.start(*command, options=("--nsys", "behave"))
+    profiled.job.wait_for(lambda ranks: [rank.agent for rank in ranks] == [True, True])
+    everybody = profiled.job.ranks(everything=True)
+    assert (numbers(everybody), kinds(everybody)) == ([0, 1], {"rank": 2, "launcher": 1})
+    assert len(profiled.nsight.calls) == 2
+
+
+@pytest.mark.parametrize("ending", ["", "die"])
+def test_early_end(profiled: Profiled, ending: str) -> None:
+    """In the middle of the range: what was captured is kept, also of one that was killed."""
+    options = ("--nsys", "steps", "--nsys-steps", "2:9")
+    status, _, told = profiled.run(
+        sys.executable, STEPS, 4, *filter(None, [ending]), options=options
+    )
+    assert status == (9 if ending else 0), told
+    (text,) = profiled.reports().values()
+    assert text.endswith(f"written at {'exit' if ending else 'stop'}\n")
+
+
+def test_children_are_not_profiled(profiled: Profiled) -> None:
+    """What a profiled rank starts, by multiprocessing or otherwise, runs as it would."""
+    options = ("--nsys", "*", "--nsys-steps", "2:3")
+    status, _, told = profiled.run(sys.executable, STEPS, 4, "children", options=options)
+    assert status == 0, told
+    assert len(profiled.nsight.calls) == len(profiled.reports()) == 1
+
+
+def test_no_step_of_the_range(profiled: Profiled) -> None:
+    """A run that ends before the range, or was resumed behind it, says why it has no report."""
+    options = ("--nsys", "steps", "--nsys-steps", "20:30")
+    status, _, told = profiled.run(sys.executable, STEPS, 4, options=options)
+    assert status == 0
+    assert "no report: the program told no step of 20:30 (the last was 4)" in told
+    assert profiled.reports() == {}
+
+
+def test_nsys_is_missing(profiled: Profiled) -> None:
+    """On this node: its ranks say so, and run without."""
+    (Path(profiled.nsight.environment["PATH"].split(os.pathsep)[0]) / "nsys").unlink()
+    status, output, told = profiled.run(sys.executable, STEPS, 1, options=("--nsys", "*"))
+    assert (status, output) == (0, "reads \n")
+    assert f"rankdbg: not profiled: nsys is not on PATH on {os.uname().nodename}\n" in told
+
+
+def test_no_rank_fits(profiled: Profiled) -> None:
+    """Rank 0 says by which names ranks can be asked for."""
+    command = (sys.executable, LAUNCH, 2, STEPS, 1, "children")
+    status, _, told = profiled.run(*command, options=("--nsys", "*policy*,vllm"))
+    assert status == 0
+    assert told.count("not profiled: none of *policy*, vllm fits steps or steps_0\n") == 1
+    assert "rank 1" not in told
+
+
+def test_options_are_checked_by_nsys(profiled: Profiled) -> None:
+    """What it refuses, it says; and the rank's status is not that of a success."""
+    options = ("--nsys", "*", "--nsys-options", '{"trace": "cuda,nvtxx"}')
+    status, output, told = profiled.run(sys.executable, STEPS, 1, options=options)
+    assert (status, output) == (1, "")
+    assert "Illegal --trace argument 'cuda,nvtxx'" in told
+
+
+def test_variables_of_nemo(profiled: Profiled) -> None:
+    """Do the same as ours, with the user's own output."""
+    status, _, told = profiled.run(
+        *(sys.executable, STEPS, 3),
+        env={
+            "NRL_NSYS_WORKER_PATTERNS": " *policy* ,,st?ps",
+            "NRL_NSYS_PROFILE_STEP_RANGE": "1:2",
+            "NRL_NSYS_EXTRA_OPTIONS": '{"o": "mine_%h_%q{RANKDBG_JOB}"}',
+        },
+    )
+    assert status == 0, told
+    name = f"mine_{os.uname().nodename}_{profiled.job.name}.nsys-rep"
+    assert (profiled.folder / name).read_text().endswith("written at stop\n")
+
+
+def test_wrong_variables_in_a_rank(profiled: Profiled) -> None:
+    """Where nobody could check them before: one line, and the program runs."""
+    environment = {**os.environ, **profiled.nsight.environment, **profiled.job.environment}
+    environment.update(RANKDBG="1", RANKDBG_NSYS_WORKERS="*", RANKDBG_NSYS_STEPS="1-10")
+    words = [sys.executable, STEPS, "1"]
+    result = subprocess.run(
+        words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    said = "not profiled: RANKDBG_NSYS_STEPS: '1-10' is not a range of steps such as 3:7; hint: "
+    assert result.stdout == "reads \n"
+    assert said in result.stderr
+
+
+def test_the_report_is_waited_for(profiled: Profiled) -> None:
+    """Before the rank ends: its launcher may kill all that it leaves behind."""
+    environment = {"FAKE_NSYS_SLOW": "1"}
+    options = ("--nsys", "steps", "--nsys-steps", "1:2")
+    process = profiled.start(
+        sys.executable, STEPS, 2, options=options, env=environment, stderr=subprocess.DEVNULL
+    )
+    wait_for(lambda: profiled.nsight.calls, "nsys")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    (rank, *_) = wait_for(lambda: _pythons(children), "the rank")
+    wait_for(lambda: not Path(f"/proc/{rank}").exists(), "its end")
+    assert [text[-16:] for text in profiled.reports().values()] == ["written at stop\n"]
+    process.kill()
+
+
+def _pythons(children: Path) -> list[int]:
+    try:
+        below = [int(word) for word in children.read_text().split()]
+        return [pid for pid in below if "python" in os.readlink(f"/proc/{pid}/exe")]
+    except OSError:
+        return []
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0,
+    reason="needs the right to make namespaces",
+)
+def test_full_disk(profiled: Profiled) -> None:
+    """The rank says that it has no report, does not wait for one, and ends as it would."""
+    fill = 'head -c 1M /dev/zero >small/x 2>/dev/null; exec "$@"'
+    status, output, told = profiled.run(
+        *("unshare", "--mount", "sh", "-c", TINY_DISK, "-", "sh", "-c", fill, "-"),
+        *(sys.executable, STEPS, 3),
+        options=(
+            *("--nsys", "steps", "--nsys-steps", "1:2"),
+            *("--nsys-options", '{"output": "small/%p"}'),
+        ),
+    )
+    assert (status, output) == (0, "reads \n"), told
+    assert f"no report: the disk is full at {profiled.folder / 'small'}\n" in told
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin")
+def test_mpirun(profiled: Profiled) -> None:
+    """Both ranks, each with a report of its own."""
+    status, _, told = profiled.run(
+        *("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 2, sys.executable, STEPS, 3),
+        options=("--nsys", "steps", "--nsys-steps", "1:3"),
+    )
+    assert status == 0, told
+    assert len(profiled.reports()) == 2
+    ranks = [json.loads(file.read_text())["rank"] for file in profiled.folder.rglob("*.json")]
+    assert sorted(ranks) == [0, 1]

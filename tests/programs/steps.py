@@ -1,0 +1,37 @@
+"""python steps.py COUNT [ENDING]: tells COUNT steps; in a torchrun job with a barrier in each.
+
+ENDING: `exit 3`, `die` (no clean-up, as killed), `wait` (for ever), `children`.
+"""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+
+import rankdbg
+
+if __name__ == "__main__":
+    count, ending = int(sys.argv[1]), sys.argv[2:]
+    print("reads", sys.stdin.read().strip(), flush=True)
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        import torch.distributed
+
+        torch.distributed.init_process_group("gloo")
+    for step in range(1, count + 1):
+        rankdbg.progress(step)
+        if "TORCHELASTIC_RUN_ID" in os.environ:
+            torch.distributed.barrier()
+    match ending:
+        case ["exit", status]:
+            sys.exit(int(status))
+        case ["die"]:
+            os._exit(9)
+        case ["wait"]:
+            print("waits", flush=True)
+            threading.Event().wait()
+        case ["children"]:
+            subprocess.run([sys.executable, __file__, "9"], stdin=subprocess.DEVNULL, check=True)
+            child = multiprocessing.get_context("spawn").Process(target=os.getpid)
+            child.start()
+            child.join()
