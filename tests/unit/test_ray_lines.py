@@ -81,6 +81,27 @@ def test_lines_of_other_jobs(tmp_path: Path) -> None:
     """In Ray's own logs an actor's number ends with its job's."""
     (hit,) = (h for h in scan(tmp_path / "a", DIED).hits if h.pattern == "speaks:died")
     line = hit._replace(text="Actor 1cb98fcea6caeabe93847bcd03000000 died")
-    assert ray_lines.is_of_other_job(line, "ray-05000000")
-    assert not ray_lines.is_of_other_job(line, "ray-03000000")
-    assert not ray_lines.is_of_other_job(line, "train-4f2a")
+    assert ray_lines.Jobs([]).is_of_another(line, "ray-05000000")
+    assert not ray_lines.Jobs([]).is_of_another(line, "ray-03000000")
+    assert not ray_lines.Jobs([]).is_of_another(line, "train-4f2a")
+    driver = hit._replace(
+        text=f"Reporting worker exit, worker id = 03000000{'f' * 48}, node", after=()
+    )
+    assert ray_lines.Jobs([]).is_of_another(driver, "ray-05000000")
+
+
+def test_workers_of_other_jobs(tmp_path: Path) -> None:
+    """They are known by their files, also where a job has another name than Ray's."""
+    (hit,) = (h for h in scan(tmp_path / "a", DIED).hits if h.pattern == "speaks:died")
+    ours, theirs = "a" * 56, "b" * 56
+    jobs = ray_lines.Jobs(
+        [
+            LogFile("node-1", f"/tmp/ray/worker-{ours}-01000000-7.err", job="train-4f2a"),
+            LogFile("node-1", f"/tmp/ray/worker-{theirs}-02000000-8.err", job="ray-02000000"),
+        ]
+    )
+    for worker, other in ((ours, False), (theirs, True)):
+        line = hit._replace(text=f"Reporting worker exit, worker id = {worker}, node", after=())
+        assert jobs.is_of_another(line, "train-4f2a") is other
+    line = hit._replace(text="Actor 1cb98fcea6caeabe93847bcd01000000 died", after=())
+    assert not jobs.is_of_another(line, "train-4f2a")

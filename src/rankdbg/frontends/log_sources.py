@@ -335,7 +335,8 @@ class NodeLogs:
             for scan in self._memory(node, file.place).scans():
                 error = scan.error or file.error
                 made.append(replace(scan, path=path, file=file, now=now, error=error))
-        made = _of_this_run(made, self._since, self._skew(), self.state.job)
+        jobs = ray_lines.Jobs(self._found.files)
+        made = _of_this_run(made, self._since, self._skew(), self.state.job, jobs)
         kernels = kernel_scans(self.state.health, self.state.ranks)
         return made + [_while_they_were_written(scan, made) for scan in kernels]
 
@@ -359,14 +360,14 @@ def _while_they_were_written(kernel: FileScan, scans: Sequence[FileScan]) -> Fil
 
 
 def _of_this_run(
-    scans: list[FileScan], since: float | None, skew: float, job: str
+    scans: list[FileScan], since: float | None, skew: float, job: str, jobs: ray_lines.Jobs
 ) -> list[FileScan]:
     """Without the lines of earlier runs, where a log is appended to, and of other jobs, where all
     share one."""
     year = year_of(scans)
 
     def is_wanted(hit: Hit, shared: bool) -> bool:
-        if shared and ray_lines.is_of_other_job(hit, job):
+        if shared and jobs.is_of_another(hit, job):
             return False
         when = read_stamp(hit.stamp, year) if since is not None and hit.stamp else None
         slack = skew if shared else EARLIER_SECONDS

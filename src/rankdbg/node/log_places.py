@@ -179,6 +179,8 @@ class _Finder:
                 continue
             ident, job, pid, stream = worker
             said_job, role = ray_sessions.started_for(path)
+            if role == ray_sessions.OURS:
+                continue
             file = replace(_file(path, "ray"), pid=pid, stream=stream, role=role)
             ended = processes.read_stat(pid) is None
             file = replace(file, job=f"ray-{said_job or job}", ended=ended)

@@ -68,6 +68,9 @@ def is_in_session(path: str) -> bool:
     return bool(re.search(r"/session_[^/]+/logs/", path))
 
 
+OURS = "RankdbgNode"  # the actor by which a session looks at a node (clusters/ray_driver.py)
+
+
 def started_for(path: str) -> tuple[str, str]:
     """(job, class or function) as a worker of Ray has written it at the beginning of its log."""
     job = name = ""

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from rankdbg.logs.patterns import Hit, Pattern
+from rankdbg.logs.places import LogFile, ray_worker
 
 # ray::Trainer.step() (pid=320, ip=10.0.0.2, actor_id=…): the error of that process follows.
 _TASK = r"ray::(?:[^:\s]*:)?([\w.<>]+?)(?:\.\w+)?\(\)\S* \(pid=(\d+), ip=([\w.:]+)"
@@ -22,7 +23,12 @@ PATTERNS = [
 _OTHERS = re.compile(r"\s*(\(\w|\[?\d{4}-\d\d-\d\d)")
 _REACH = 8 << 10  # bytes of a traceback after the line that says whose it is
 _AROUND = 1 << 10
-_JOB = re.compile(r"\b[0-9a-f]{24}([0-9a-f]{8})\b|\bjob_?id[=: ]+\"?([0-9a-f]{8})\b", re.IGNORECASE)
+# An actor's number ends with its job's; a driver's number as a worker begins with it.
+_JOB = re.compile(
+    r"\b[0-9a-f]{24}([0-9a-f]{8})\b|\b([0-9a-f]{8})f{48}\b|\bjob_?id[=: ]+\"?([0-9a-f]{8})\b",
+    re.IGNORECASE,
+)
+_WORKER = re.compile(r"\b[0-9a-f]{56}\b")
 
 
 class Speaker(NamedTuple):
@@ -66,10 +72,26 @@ def _speaker(hit: Hit) -> Speaker | None:
     return None
 
 
-def is_of_other_job(hit: Hit, job: str) -> bool:
-    """Whether a line names jobs or actors, and none of this job: an actor's ends with its job's."""
-    if not job.startswith("ray-"):
-        return False
-    found = _JOB.findall(" ".join([hit.text, *hit.after[:12]]))
-    jobs = {actors or named for actors, named in found}
-    return bool(jobs) and job.removeprefix("ray-") not in jobs
+class Jobs:
+    """Whose lines are in Ray's own logs, which all jobs of a cluster share."""
+
+    def __init__(self, files: Iterable[LogFile]) -> None:
+        self._of_worker: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # of jobs, by the numbers that Ray gives them
+        for file in files:
+            if worker := ray_worker(file.path.rpartition("/")[2]):
+                self._of_worker[worker[0]] = file.job
+                self._names[worker[1]] = file.job
+
+    def is_of_another(self, hit: Hit, job: str) -> bool:
+        """Whether a line names jobs, actors or workers, and none of this job."""
+        if not job.startswith("ray-") and job not in self._names.values():
+            return False
+        named = self._named(" ".join([hit.text, *hit.after[:12]]))
+        return bool(named) and job not in named
+
+    def _named(self, text: str) -> set[str]:
+        numbers = {next(filter(None, found)) for found in _JOB.findall(text)}
+        jobs = {self._names.get(number, f"ray-{number}") for number in numbers}
+        workers = {self._of_worker.get(ident, "") for ident in _WORKER.findall(text)}
+        return jobs | (workers - {""})
