@@ -9,8 +9,9 @@
 
 The first cause comes first, with the rank and the lines that show it; then what is only
 a consequence of it, what belongs to the job being taken down, in which phase each rank is
-and whether its silence is normal, and what looks alarming and is harmless. Exit status 1
-if something has failed.
+and whether its silence is normal, how the nodes do (GPUs, kernel messages, disks,
+memory, processes), and what looks alarming and is harmless. Exit status 1 if something
+has failed.
 """
 
 from __future__ import annotations
