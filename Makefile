@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint bench format reference gallery clean
+.PHONY: help demo test pytest lint bench format reference gallery clean
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -13,9 +13,9 @@ demo: $(VENV)/.installed ## a small real job that hangs, and what rankdbg says a
 	@$(BIN)/rankdbg demo
 
 test: $(VENV)/.tested-with ## install what the tests need, and run all tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@$(MAKE) --no-print-directory -j 2 lint pytest
+
+pytest: $(VENV)/.tested-with
 	$(BIN)/pytest -n 3 --dist loadfile
 
 lint: $(VENV)/.tested-with ## ruff and mypy
@@ -52,11 +52,14 @@ MONARCH_NEEDS := cloudpickle lark numpy opentelemetry-api pyarrow pyre-extension
   tabulate typing-extensions xxhash
 
 # torch first, and this very version: a plain `torch` would pull gigabytes of CUDA packages.
+# The system's packages come meanwhile. Modules are compiled at the end, on all cores.
 $(VENV)/.tested-with: $(VENV)/.installed tests/system-packages
-	tests/system-packages
-	$(BIN)/pip install --quiet torch==2.13.0
-	$(BIN)/pip install --quiet --editable '.[test]'
-	$(BIN)/pip install --quiet $(MONARCH_NEEDS) && \
-	  $(BIN)/pip install --quiet --no-deps torchmonarch==0.7.0 clusterscope || \
+	@tests/system-packages & system=$$!; \
+	$(BIN)/pip install --quiet --no-compile torch==2.13.0 && \
+	$(BIN)/pip install --quiet --no-compile --editable '.[test]'; python=$$?; \
+	wait $$system && exit $$python
+	$(BIN)/pip install --quiet --no-compile $(MONARCH_NEEDS) && \
+	  $(BIN)/pip install --quiet --no-compile --no-deps torchmonarch==0.7.0 clusterscope || \
 	  echo "tests of Monarch will be skipped: there is no torchmonarch for this Python or machine" >&2
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@

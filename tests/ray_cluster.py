@@ -14,12 +14,15 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import waiting
+from rankdbg.clusters import Options
+from rankdbg.session import Session
 
 HEAD, OTHER = "10.77.0.1", "10.77.0.2"
 PORT = 6399
@@ -125,6 +128,20 @@ class RayCluster:
             if wanted(command):
                 found.append(pid)
         return found
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """One that several tests share."""
+        options = Options(python=str(self.python))
+        with Session(self.target, timeout=30, options=options) as session:
+            session.reopens = True
+            yield session
+
+    def __enter__(self) -> RayCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def end(self) -> None:
         assert self._first.stdin is not None

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import ray_cluster
+from editor import DapServer, Editor, frames
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.clusters import Options
 from rankdbg.errors import NodeFailed
@@ -34,16 +35,13 @@ LOOP = PROGRAM.read_text().splitlines().index("        steps += 1") + 1
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    cluster = RayCluster()
-    yield cluster
-    cluster.end()
+    with RayCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def session(cluster: RayCluster) -> Iterator[Session]:
-    options = Options(python=str(cluster.python))
-    with Session(cluster.target, timeout=20, options=options) as session:
-        session.reopens = True  # all tests share it
+    with cluster.session() as session:
         yield session
 
 
@@ -365,6 +363,25 @@ def test_no_cluster_there(cluster: RayCluster) -> None:
         f"error: the Ray cluster {where} cannot be reached: nothing answers there "
         "(Connection refused)\n"
     )
+
+
+@pytest.mark.slow
+def test_an_editor_at_actors_of_both_nodes(cluster: RayCluster, job: Job) -> None:
+    """It reaches them through the actors that rankdbg has on each node."""
+    pytest.importorskip("debugpy", reason="needs debugpy")
+    job.start(*cluster.enter(), sys.executable, PROGRAM, cluster.address, "waits")
+    reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 20)
+    wait_for(
+        lambda: job.cli("ps", *reach, "role=Trainer").stdout.count("wait ") >= 1,
+        lambda: job.cli("ps", *reach),
+    )
+    with DapServer(job, *reach, "role=Trainer") as server:
+        editor = Editor(server.port)
+        editor.break_at(PROGRAM, LOOP)
+        for rank in editor.attach_all(2).values():
+            thread = rank.event("stopped")["threadId"]
+            assert frames(rank, thread)[0] == ("wait", LOOP)
+        editor.leave()
 
 
 def test_killed_node(cluster: RayCluster, waiting: Look) -> None:

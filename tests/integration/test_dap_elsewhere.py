@@ -1,4 +1,7 @@
-"""One attach for ranks on other machines, and in other Pythons: ssh, Slurm, no debugpy there."""
+"""One attach for ranks on other machines, and in other Pythons: ssh, Slurm, no debugpy there.
+
+On Ray: test_cluster_ray.py, which has a cluster.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-import ray_cluster
 from editor import LOOP, DapServer, Editor, evaluate, frames, line_of
 from jobs import PROGRAMS, Job, rankdbg
 from kubernetes_cluster import Kubernetes, reason_not_here
@@ -123,38 +125,6 @@ def test_ranks_in_two_pods(tmp_path: Path) -> None:
             editor.leave()
     finally:
         pods.end()
-
-
-# --- Ray ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing())
-def test_actors_of_two_ray_nodes(tmp_path: Path) -> None:
-    """Through the actors that rankdbg has on each node."""
-    program = PROGRAMS / "ray_job.py"
-    line = program.read_text().splitlines().index("        steps += 1") + 1
-    cluster = ray_cluster.RayCluster()
-    job = Job(f"ray-dap-{os.urandom(3).hex()}", tmp_path)
-    try:
-        words = [*cluster.enter(), sys.executable, program, cluster.address, "waits"]
-        job.start(*words, cwd=cluster.scratch)
-        reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 20)
-        wait_for(
-            lambda: job.cli("ps", *reach, "role=Trainer").stdout.count("wait ") >= 1,
-            lambda: job.cli("ps", *reach),
-            120,
-        )
-        with DapServer(job, *reach, "role=Trainer") as server:
-            editor = Editor(server.port)
-            editor.break_at(program, line)
-            for session in editor.attach_all(2).values():
-                thread = session.event("stopped")["threadId"]
-                assert frames(session, thread)[:2][0] == ("wait", line)
-            editor.leave()
-    finally:
-        job.end()
-        cluster.end()
 
 
 # --- other Pythons --------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ import pytest
 
 import ray_cluster
 from jobs import PROGRAMS, Job, rankdbg
-from rankdbg.clusters import Options
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.log_sources import NodeLogs
 from rankdbg.frontends.reports.doctor import DoctorReport
@@ -34,16 +33,13 @@ RULES = load_rules()
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    cluster = RayCluster()
-    yield cluster
-    cluster.end()
+    with RayCluster() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
 def session(cluster: RayCluster) -> Iterator[Session]:
-    options = Options(python=str(cluster.python))
-    with Session(cluster.target, timeout=30, options=options) as session:
-        session.reopens = True  # all tests share it
+    with cluster.session() as session:
         yield session
 
 

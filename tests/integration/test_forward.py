@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from agents import Programs
+from backwards import serve_backwards
 from dap_client import DapClient
 from jobs import rankdbg
 from waiting import processes_beside, wait_for
@@ -40,21 +41,7 @@ def forwarding(*words: object, **settings: object) -> Iterator[tuple[subprocess.
 @pytest.fixture
 def echo() -> Iterator[int]:
     """A server that sends back what it got when the other side has said all; its port."""
-    listening = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        while True:
-            try:
-                connected, _ = listening.accept()
-            except OSError:
-                return
-            with connected:
-                heard = bytearray()
-                while data := connected.recv(1 << 16):
-                    heard += data
-                connected.sendall(heard[::-1])
-
-    threading.Thread(target=serve, daemon=True).start()
+    listening = serve_backwards()
     yield listening.getsockname()[1]
     listening.close()
 

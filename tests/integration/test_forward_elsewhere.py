@@ -9,12 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from backwards import serve_backwards
 from kubernetes_cluster import Kubernetes, reason_not_here
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import SSHD, Hosts
@@ -58,22 +58,7 @@ class Forward:
 @pytest.fixture(scope="module")
 def named() -> Iterator[tuple[int, int]]:
     """Two servers, which say who they are and then what they heard, backwards; their ports."""
-    servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-
-    def serve(name: bytes, listening: socket.socket) -> None:
-        while True:
-            try:
-                connected, _ = listening.accept()
-            except OSError:
-                return
-            with connected:
-                heard = bytearray()
-                while data := connected.recv(1 << 16):
-                    heard += data
-                connected.sendall(name + heard[::-1])
-
-    for name, server in zip((b"first ", b"second "), servers, strict=True):
-        threading.Thread(target=serve, args=(name, server), daemon=True).start()
+    servers = [serve_backwards(name) for name in (b"first ", b"second ")]
     first, second = (server.getsockname()[1] for server in servers)
     yield first, second
     for server in servers:

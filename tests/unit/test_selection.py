@@ -510,7 +510,7 @@ meshes = st.lists(st.integers(1, 4), min_size=3, max_size=3).map(
 
 
 @given(meshes, st.dictionaries(st.sampled_from(["pp", "dp", "tp", "rank"]), values, min_size=1))
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_pick_by_hand(sizes: dict[str, int], terms: dict[str, list[tuple[str, range]]]) -> None:
     """Picking agrees with asking every rank about every term, and refuses what finds none."""
     roster = mesh.roster(sizes)
@@ -536,7 +536,7 @@ pieces = st.sampled_from([*words.split(" "), " ", "\t", "\n", "\u3000", "\x00"])
 
 
 @given(st.text(max_size=40) | st.lists(pieces, max_size=14).map("".join))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_any_text(text: str) -> None:
     """Any text is a selection that picks ranks, or an error that lies within the text."""
     for roster in (ROSTER, ROLES):

@@ -77,9 +77,10 @@ class Spy:
     def wait_until_begun(self, deadline: float) -> str:
         """Why there is nothing to wait for; `` if samples are being taken."""
         while not self.reason and self._child is not None:
+            ended = self._child.poll() is not None  # first: it may do all of it meanwhile
             if b"Sampling process" in _content(self._said):
                 break
-            if self._child.poll() is not None:
+            if ended:
                 self.reason = str(failure("py-spy", self._complaint(), self._pid))
             elif time.monotonic() > deadline:
                 self.reason = "py-spy did not begin in time"

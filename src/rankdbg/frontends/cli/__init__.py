@@ -37,7 +37,7 @@ VERBS = {
     "vscode": "what an editor needs for that: launch.json, tasks.json",
     "forward": "ports of a node's loopback, here, through the job's own launcher",
     "doctor": "what the logs say: what failed first, why, and what to do",
-    "logs": "all ranks' logs merged by time, equal lines folded; --follow, --diff",
+    "logs": "all ranks' logs merged by time, equal lines folded",
     "phases": "in which phase each rank is, as far as its log tells",
     "rules": "known failures, phases and causes of hangs; test a rule file",
     "check": "what works on every node of a target, and what to change",
