@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -31,6 +33,7 @@ class Start:
     agent: bool = True
     torchrun: bool = False
     at_once: bool = False  # to be asked as soon as its processes are there
+    busy: bool = False  # takes a processor for as long as it runs: not started ahead
 
     def __str__(self) -> str:
         return f"{self.program}-{'agent' if self.agent else 'outside'}"
@@ -94,9 +97,16 @@ class HangingJob:
 
 def _variables() -> dict[str, str]:
     """Where the ranks of one job meet; and no more threads than the machine can take."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    return {**meet, "OMP_NUM_THREADS": "1"}
+
+
+def _free_port() -> int:
+    """Below those that the system hands out: nobody else gets it before it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class HangingJobs:
@@ -108,7 +118,7 @@ class HangingJobs:
 
     def take(self, start: Start, coming: list[Start]) -> HangingJob:
         for each in (start, *coming[:AHEAD]):
-            if each not in self._running:
+            if each not in self._running and (each is start or not each.busy):
                 self._running[each] = HangingJob(each, self._scratch / str(each))
         return self._running[start]
 

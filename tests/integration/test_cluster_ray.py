@@ -366,16 +366,11 @@ def test_no_cluster_there(cluster: RayCluster) -> None:
 
 
 @pytest.mark.slow
-def test_an_editor_at_actors_of_both_nodes(cluster: RayCluster, job: Job) -> None:
+def test_an_editor_at_actors_of_both_nodes(cluster: RayCluster, waiting: Look) -> None:
     """It reaches them through the actors that rankdbg has on each node."""
     pytest.importorskip("debugpy", reason="needs debugpy")
-    job.start(*cluster.enter(), sys.executable, PROGRAM, cluster.address, "waits")
-    reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 20)
-    wait_for(
-        lambda: job.cli("ps", *reach, "role=Trainer").stdout.count("wait ") >= 1,
-        lambda: job.cli("ps", *reach),
-    )
-    with DapServer(job, *reach, "role=Trainer") as server:
+    words = ("-t", cluster.target, "--python", cluster.python, "--job", waiting.job)
+    with DapServer(os.environ, *words, "--timeout", 20, "role=Trainer") as server:
         editor = Editor(server.port)
         editor.break_at(PROGRAM, LOOP)
         for rank in editor.attach_all(2).values():

@@ -1,4 +1,7 @@
-"""python ray_nsight.py TEMPORARY PYTHON: Ray actors with and without nsys, and a quick end."""
+"""python ray_nsight.py TEMPORARY PYTHON: Ray actors with and without nsys.
+
+It goes on until its input ends, as a training does after the steps that were captured.
+"""
 
 import json
 import os
@@ -39,4 +42,5 @@ if __name__ == "__main__":
     }
     told = {name: ray.get(worker.train.remote(3)) for name, worker in workers.items()}
     print(json.dumps(told), flush=True)
-    ray.shutdown()  # while nsys still writes
+    sys.stdin.read()
+    ray.shutdown()
