@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,8 @@ class RayCluster:
         for pid in doomed:  # grows: workers and their children have other command lines
             doomed += [child for child in _children(pid) if child not in doomed]
         for pid in doomed:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it was about to end
+                os.kill(pid, signal.SIGKILL)
 
     def pids(self, wanted: Callable[[str], bool]) -> list[int]:
         """Processes in there, as they are numbered out here."""
@@ -154,8 +155,12 @@ class RayCluster:
 
 
 def _children(pid: int) -> list[int]:
-    files = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(word) for file in files for word in file.read_text().split()]
+    """None of one that has ended meanwhile."""
+    found: list[int] = []
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += map(int, file.read_text().split())
+    return found
 
 
 def _below(first: int) -> list[int]:

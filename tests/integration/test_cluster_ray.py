@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,11 @@ def test_profile(waiting: Look, tmp_path: Path) -> None:
     """Samples of the actors of both nodes, and the difference of their clocks."""
     trainers = by_role(waiting.until(lambda ranks: len(ranks) == 5), "Trainer")
     settings = {"kind": "cpu", "seconds": 1.0, "rate": 100}
-    recorded = record(waiting.session, trainers, settings, tmp_path, lambda _: True)
+
+    def wait(seconds: float) -> bool:
+        return not threading.Event().wait(seconds)
+
+    recorded = record(waiting.session, trainers, settings, tmp_path, wait)
     assert recorded.silent == []
     assert set(recorded.clocks) == {HEAD, OTHER}
     profiles = read_all(recorded, tmp_path, str)

@@ -80,8 +80,10 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     first = said["failures"][0]
     assert (first["mode"], first["ranks"], first["first"]["address"]) == ("cuda_oom", "1", "node-1")
     tell(talk, 1, "!raise")
+    told = tmp_path / f"out-tr-{job}.log"  # by srun, that a task has failed
+    wait_for(lambda: "srun: error" in told.read_text(), lambda: told.read_text(), 60)
     slurm.cancel(job)
-    wait_for(lambda: "slurmstepd" in (tmp_path / f"out-tr-{job}.log").read_text())
+    wait_for(lambda: "slurmstepd" in told.read_text(), lambda: told.read_text(), 60)
     result = rankdbg("doctor", "-t", target, "--json", env=environment)
     assert "what it has left is read" in result.stderr
     modes = [failure["mode"] for failure in json.loads(result.stdout)["failures"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -79,7 +80,8 @@ class Driver:
     def end(self) -> None:
         """The driver's own process: what entered the namespace is its parent."""
         for pid in self.cluster.pids(lambda command: PROGRAM.name in command):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._process.wait(30)
         # Its workers go with it, and the next test wants the cluster for itself.
         wait_for(lambda: not self._is_there())

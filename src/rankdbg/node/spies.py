@@ -140,7 +140,7 @@ class Spy:
     def _complaint(self) -> str:
         lines = _content(self._said).decode(errors="replace").splitlines()
         # Its reasons are numbered; the first lines say what it was about to do.
-        return "\n".join(line for line in lines if not line.startswith("py-spy>"))
+        return "\n".join(line for line in lines if line and not line.startswith("py-spy>"))
 
 
 def _content(file: int) -> bytes:

@@ -4,14 +4,9 @@ Each rank prints one line; what its program is about happens right after it.
 """
 
 import os
-import sys
-import types
 
-# For graphs only, which nobody makes here: a quarter of the time that torch takes to load.
-sys.modules.setdefault("torch._meta_registrations", types.ModuleType("torch._meta_registrations"))
-
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
+import torch
+import torch.distributed as dist
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
