@@ -106,9 +106,8 @@ WITHOUT_AGENT = {**FROM_OUTSIDE, "at_breakpoint": {"causes": frozenset({"forgott
 # Those that are also started without an agent: one of each kind of evidence, since each job has
 # to load torch. RANKDBG_TEST_HANGS=all starts all of them so.
 STARTED_WITHOUT = {
-    "data_loader_worker", "endless_loop", "store_key_never_set", "gil_held", "stopped_by_signal",
-    "forgotten_debugger", "at_breakpoint", "sleeping", "mismatch_kind", "rank_never_started",
-    "rank_died", "healthy_training", "slow_but_alive", "idle_http_server",
+    "endless_loop", "stopped_by_signal", "at_breakpoint", "mismatch_kind", "rank_died",
+    "healthy_training", "slow_but_alive",
 }  # fmt: skip
 
 
