@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rankdbg import mesh, wire
+from rankdbg.errors import NodeFailed
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Stack
 
 
@@ -72,3 +75,13 @@ def read_threads(
         for thread in entry
         if threads == "all" or thread["main"]
     )
+
+
+@contextmanager
+def understanding(node: str, what: str) -> Iterator[None]:
+    """What comes from elsewhere, or from a file, may be anything."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise NodeFailed(f"the answer of {node} about its {what} is damaged ({reason})") from None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rankdbg import wire
-from rankdbg.answers import read_rank, read_sampled, read_threads
+from rankdbg.answers import read_rank, read_sampled, read_threads, understanding
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting, find_cluster
-from rankdbg.errors import BadInput, ChooseJob, NodeFailed, NoJob, RankdbgError
+from rankdbg.errors import BadInput, ChooseJob, NoJob, RankdbgError
 from rankdbg.log_answers import read_found
 from rankdbg.logs.patterns import Hit, Pattern
 from rankdbg.logs.places import FoundLogs
@@ -105,7 +104,7 @@ class Session:
                 roster.silent_nodes[node] = answer.in_one_line()
                 errors.append(answer)
                 continue
-            with _understanding(node, "roster"):
+            with understanding(node, "roster"):
                 roster.notes += answer["notes"]
                 roster.other_users += answer["other_users"]
                 for entry in answer["processes"]:
@@ -177,7 +176,7 @@ class Session:
             if isinstance(answer, RankdbgError):
                 found[node] = answer
                 continue
-            with _understanding(node, kind):
+            with understanding(node, kind):
                 found[node] = read(answer)
         return found
 
@@ -209,7 +208,7 @@ class Session:
                 on_node = [rank for rank in ranks if rank.host == node]
                 results.update({rank.process: Silence(rank, answer.what) for rank in on_node})
                 continue
-            with _understanding(node, question.kind):
+            with understanding(node, question.kind):
                 for entry in answer["answers"]:
                     key = ProcessKey(node, *entry["process"])
                     if key in by_key:
@@ -259,7 +258,7 @@ class Session:
             if isinstance(answer, RankdbgError):
                 silent.update({r.process: answer.what for r in ranks if r.host == node})
                 continue
-            with _understanding(node, "stacks"):
+            with understanding(node, "stacks"):
                 distinct = [
                     read_threads(entry, threads, with_locals, known) for entry in answer["distinct"]
                 ]
@@ -487,13 +486,3 @@ def check_job(roster: Roster, jobs: dict[str, list[Rank]], name: str | None) -> 
     if roster.other_users:
         hint = f"look as that user: sudo -u {roster.other_users[0]} rankdbg ps"
     raise NoJob("no job is running here", *why, *roster.notes, hint=hint)
-
-
-@contextmanager
-def _understanding(node: str, what: str) -> Iterator[None]:
-    """What comes from elsewhere, or from a file, may be anything."""
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise NodeFailed(f"the answer of {node} about its {what} is damaged ({reason})") from None

@@ -118,7 +118,7 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     ours = [disk for disk in told["disks"] if disk["place"] == str(place)]
     assert len(ours) == 1
     said = [c.text for c in complaints({**NOTHING, "disks": ours}, [])]
-    assert said == [f"{place} is full: 4 KiB of 1.0 MiB are free"]
+    assert said == [f"{place} is full: 4 KiB of 1 MiB are free"]
 
 
 def test_children_that_nobody_collects() -> None:

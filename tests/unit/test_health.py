@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from rankdbg.verdicts.health import complaints, in_bytes
+from rankdbg.amounts import in_bytes
+from rankdbg.verdicts.health import complaints
 
 GIB = 1 << 30
 DISK = {"place": "/data", "size": 100 * GIB, "free": 50 * GIB, "files": 1000, "files_free": 900}
@@ -46,7 +47,7 @@ def test_nothing_is_said_of_a_node_that_does_well() -> None:
         ({"disk": {"why": "it does not answer"}}, "/data: it does not answer"),
         (
             {"disk": {"place": "/dev/shm", "size": 64 << 20, "free": 60 << 20}},
-            "/dev/shm has only 64.0 MiB",
+            "/dev/shm has only 64 MiB",
         ),
         ({"available": GIB}, "memory is used up: 1.0 GiB of 64.0 GiB are available"),
         (
@@ -87,5 +88,5 @@ def test_zombies_of_a_first_process_that_collects_nobody() -> None:
 def test_bytes_in_words() -> None:
     """With the unit that fits."""
     assert [in_bytes(n) for n in (5, 4096, 64 << 20, 3 * GIB, 5 << 40)] == [
-        *("5 B", "4 KiB", "64.0 MiB", "3.0 GiB", "5.0 TiB")
+        *("5 B", "4 KiB", "64 MiB", "3.0 GiB", "5.0 TiB")
     ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from rankdbg import selection, wire
-from rankdbg.errors import NodeFailed, NoJob, NoLogs, RankdbgError
+from rankdbg.answers import understanding
+from rankdbg.errors import NoJob, NoLogs, RankdbgError
 from rankdbg.frontends.log_sources import FIND_EVERY, NodeLogs
 from rankdbg.logs.entries import Entry, Known, Position, Reading, Wanted
 from rankdbg.logs.files import find_logs
@@ -163,7 +164,8 @@ class NodeReader:
             if isinstance(answer, RankdbgError):
                 made.errors[node] = answer.in_one_line()
                 continue
-            reading = _understood(node, answer)
+            with understanding(node, "logs"):
+                reading = Reading.from_json(answer)
             self._positions.setdefault(node, {}).update(reading.positions)
             _add(made, reading, numbers[node], self.files)
         return made
@@ -191,14 +193,6 @@ def _is_rays_own(file: LogFile) -> bool:
     """Of its daemons: they tell of Ray, and fill the screen. (Workers hold some of them open.)"""
     name = file.path.rpartition("/")[2]
     return "/session_" in file.path and not (ray_worker(name) or name.startswith("job-driver-"))
-
-
-def _understood(node: str, answer: Any) -> Reading:
-    try:
-        return Reading.from_json(answer)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"the answer of {node} about its logs is damaged ({type(error).__name__})"
-        raise NodeFailed(what) from None
 
 
 def _add(

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from rankdbg import wire
+from rankdbg.answers import understanding
 from rankdbg.errors import BadInput, NodeFailed, NoJob, NoLogs, RankdbgError
 from rankdbg.frontends.surroundings import Told, kernel_scans, look_around
 from rankdbg.logs.files import find_logs
@@ -162,9 +163,9 @@ class NodeLogs:
             self._look_around()
 
     def _look_around(self) -> None:
-        clocks = self._found.clocks.values()
-        known = self._since is not None and clocks
-        within = max(clocks) - (self._since or 0.0) + AT_START if known else DAY
+        clocks, within = self._found.clocks.values(), DAY
+        if self._since is not None and clocks:
+            within = max(clocks) - self._since + AT_START
         folders = {os.path.dirname(file.path) for file in self._files.values()}
         told = look_around(self._session, self._patterns, within, sorted(folders))
         self.state.health, self.state.gpus = told
@@ -313,12 +314,9 @@ class NodeLogs:
         return min(LONGEST_SECONDS, 2.0 + max(new, default=0) / BYTES_A_SECOND)
 
     def _remember(self, node: str, answer: Any) -> None:
-        try:
+        with understanding(node, "logs"):
             for place, additions in answer["files"]:
                 self._memory(node, place).add([Addition.from_json(entry) for entry in additions])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            what = f"the answer of {node} about its logs is damaged ({type(error).__name__})"
-            raise NodeFailed(what) from None
 
     def _skew(self) -> float:
         clocks = self._found.clocks.values()

@@ -64,7 +64,6 @@ class Copies:
     def __init__(self, files: Sequence[LogFile]) -> None:
         self._files = files
         self._own: dict[tuple[int, str], None] = {}
-        self.dropped = 0
         self.hidden = 0  # messages that Ray has left out, and that no file has
 
     def without(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -78,7 +77,6 @@ class Copies:
         kept = []
         for entry in entries:
             if entry.copied and entry.pid is not None and (entry.pid, entry.text) in self._own:
-                self.dropped += 1
                 continue
             if entry.repeated:
                 self.hidden += entry.repeated

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rankdbg.answers import understanding
 from rankdbg.errors import NodeFailed, RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Answer, ProcessKey, Question, Rank, Silence
@@ -162,10 +163,8 @@ def look_at_clock(session: Session, node: str) -> Clock:
         asked = time.time_ns()
         answer = session.ask_node(node, {"ask": "profile", "do": "clock"}, session.timeout)
         back = time.time_ns()
-        try:
+        with understanding(node, "clock"):
             there = int(answer["now_ns"])
-        except (KeyError, TypeError, ValueError):
-            raise NodeFailed(f"the answer of {node} about its clock is damaged") from None
         clock = Clock((there - (asked + back) / 2) / 1e9, (back - asked) / 2e9)
         best = clock if best is None or clock.error < best.error else best
     assert best is not None

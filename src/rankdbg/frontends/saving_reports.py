@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any, Protocol
 
 from rankdbg.errors import BadInput
+from rankdbg.frontends.cli import json_text
 from rankdbg.frontends.terminal import Terminal
 
 
@@ -27,8 +27,7 @@ def save_report(directory: str, kind: str, report: Report) -> None:
         with _new(folder / "report.txt") as file:
             report.print(Terminal(file))
         with _new(folder / "report.json") as file:
-            json.dump({"schema": f"rankdbg.{kind}/1", **report.as_json()}, file, indent=1)
-            file.write("\n")
+            file.write(json_text(kind, report.as_json()))
         with _new(folder / "evidence.txt") as file:
             file.writelines(f"{line}\n" for line in report.evidence())
     except OSError as error:

@@ -26,10 +26,9 @@ def kernel_scans(health: Mapping[str, Any], ranks: Sequence[Rank]) -> list[FileS
             continue
         numbers = {rank.pid: rank.number for rank in ranks if rank.host == node}
         by_pid: dict[int | None, list[Hit]] = {}
-        for pid, hit in _with_pids(told["kernel"] if told["own_pids"] else ()):
-            by_pid.setdefault(pid if pid in numbers else None, []).append(hit)
-        if not told["own_pids"]:
-            by_pid[None] = told["kernel"]
+        for pid, hit in _with_pids(told["kernel"]):
+            ours = pid if told["own_pids"] and pid in numbers else None
+            by_pid.setdefault(ours, []).append(hit)
         for pid, hits in by_pid.items():
             number = numbers.get(pid) if pid is not None else None
             path = f"kernel log of {node}" + (f", pid {pid}" if pid is not None else "")

@@ -102,9 +102,8 @@ class Reading:
     counts: list[int] = field(default_factory=list)  # of kinds: how often each was written
     older: bool = False  # whether there are older ones, which were left out
     late: bool = False  # whether time was up before all was read
-    speakers: set[tuple[int | None, str]] = field(
-        default_factory=set
-    )  # also of what was not wanted
+    # Also of what was not wanted.
+    speakers: set[tuple[int | None, str]] = field(default_factory=set)
     errors: dict[int, str] = field(default_factory=dict)  # files that could not be read
     clockless: set[int] = field(default_factory=set)  # files with no clock in them
     positions: dict[int, Position] = field(default_factory=dict)  # by file

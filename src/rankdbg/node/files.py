@@ -7,6 +7,7 @@ time before which what lies there is not this job's.
 from __future__ import annotations
 
 import base64
+import contextlib
 import glob
 import hashlib
 import os
@@ -17,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rankdbg.logs.files import is_data
-from rankdbg.node import processes
+from rankdbg.node import open_logs, processes
 from rankdbg.node.discovery import Process
 from rankdbg.node.inquiry import Key
 
@@ -41,7 +42,6 @@ _LEFT_BEHIND = {
 # writes without them.
 _RECORDERS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _RECORDERS_DEFAULT = ("/tmp/nccl_trace_rank_", "~/.cache/torch/comm_lib_trace_rank_")
-_WRITES = os.O_WRONLY | os.O_RDWR
 
 
 def find(wanted: Mapping[Key, Process], message: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,10 +143,7 @@ def _places(
 
 
 def _working_directory(pid: int) -> str:
-    try:
-        directory = os.readlink(f"/proc/{pid}/cwd")
-    except OSError:
-        return ""
+    directory = processes.working_directory(pid)
     return directory if os.path.isdir(directory) else ""  # it may have been removed
 
 
@@ -159,24 +156,8 @@ def _below(pid: int, pattern: str) -> str:
 
 def _open_logs(pid: int) -> Iterator[str]:
     """Text files that a process writes to: its stdout and stderr, and what it has opened."""
-    folder = f"/proc/{pid}/fd"
-    try:
-        numbers = os.listdir(folder)
-    except OSError:
-        return
-    for number in numbers:
-        try:
-            path = os.readlink(f"{folder}/{number}")
-            if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/memfd:")):
-                continue
-            status = os.stat(f"{folder}/{number}")
-            with open(f"/proc/{pid}/fdinfo/{number}", encoding="ascii") as file:
-                flags = int(re.findall(r"flags:\s*(\d+)", file.read())[0], 8)
-            same = os.path.samestat(os.stat(path), status)  # else it was removed, or replaced
-        except (OSError, IndexError, ValueError):
-            continue
-        if same and stat.S_ISREG(status.st_mode) and flags & _WRITES and not is_data(path):
-            yield path
+    with contextlib.suppress(OSError):
+        yield from (path for path in open_logs.written_files(pid) if not is_data(path))
 
 
 def _lying(places: Iterable[Any]) -> dict[str, str]:

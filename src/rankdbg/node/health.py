@@ -58,13 +58,8 @@ def look(ranks: Sequence[Process], places: Iterable[str]) -> dict[str, Any]:
 
 def _places_of(pids: Iterable[int]) -> list[str]:
     """Where ranks write without being told to: shared memory, temporary files, where they are."""
-    found = ["/dev/shm", tempfile.gettempdir()]
-    for pid in pids:
-        try:
-            found.append(os.readlink(f"/proc/{pid}/cwd"))
-        except OSError:
-            continue
-    return list(dict.fromkeys(found))
+    own = [processes.working_directory(pid) for pid in pids]
+    return ["/dev/shm", tempfile.gettempdir(), *filter(None, own)]
 
 
 def _disks(places: Iterable[str]) -> list[dict[str, Any]]:

@@ -131,9 +131,9 @@ class _Finder:
         told: dict[tuple[str, Kind], str] = {}
         for pid, command in commands.items():
             if pid in launchers or self._by_pid[pid].kind == "launcher":
-                if folder := _option(command, _LOG_DIRS):
+                if folder := processes.option(command, _LOG_DIRS):
                     told[_absolute(pid, folder), "torchrun"] = jobs[pid]
-            elif folder := _option(command, _DUMP_FOLDERS):
+            elif folder := processes.option(command, _DUMP_FOLDERS):
                 logs = os.path.join(_absolute(pid, folder), "structured_logs")
                 told[logs, "torchtitan"] = jobs[pid]
         for pid, environ in environments.items():
@@ -239,21 +239,9 @@ def _worker_of(process: Process) -> str:
     return str((process.labels.get("names") or {}).get("worker") or "")
 
 
-def _option(command: Sequence[str], names: Sequence[str]) -> str:
-    """The value of an option, as one word or two."""
-    for place, word in enumerate(command):
-        name, equals, value = word.partition("=")
-        if name in names:
-            return value if equals else "".join(command[place + 1 : place + 2])
-    return ""
-
-
 def _absolute(pid: int, folder: str) -> str:
     """As the process sees it, which may stand in another directory."""
-    try:
-        return os.path.normpath(os.path.join(os.readlink(f"/proc/{pid}/cwd"), folder))
-    except OSError:
-        return os.path.abspath(folder)
+    return os.path.abspath(os.path.join(processes.working_directory(pid), folder))
 
 
 def _of_last_run(paths: Iterable[str], kind: Kind) -> Iterator[str]:

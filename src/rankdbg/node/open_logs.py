@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import re
 import stat as stat_module
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from rankdbg.logs.files import is_data
 from rankdbg.logs.places import Stream
 from rankdbg.node import processes
 
 # Names of what is only appended to and is no log; and where no log lies.
-_NO_LOG = re.compile(
-    r"tfevents|\.wandb$|\.(pt|pth|bin|safetensors|distcp|npy|npz|pkl|sqlite|db|lock|pid|so|py)$"
-)
+_NO_LOG = re.compile(r"tfevents|\.(wandb|lock|pid)$")
 _NO_PLACE = ("/dev/", "/proc/", "/sys/", "/memfd:", "/run/")
 _LOG_NAME = re.compile(r"\.(log|out|err|txt|jsonl)(\.\d+)?$|(^|/)(std)?(out|err|log)[^/]*$")
 _DELETED = " (deleted)"
@@ -71,52 +70,60 @@ def readers_of(writers: Iterable[Holding], others: Mapping[int, Holding]) -> dic
 def _holding(pid: int) -> Holding:
     holding = Holding()
     seen: set[tuple[str, Stream]] = set()
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(f"/proc/{pid}/fd/{name}")
-        except OSError:
-            continue  # closed by now
+    for name, target in _descriptors(pid):
         if target.startswith("pipe:"):
             if name == "0":
                 holding.out_of.add(target)
             elif name in ("1", "2"):
                 holding.into.add(target)
-        elif target.startswith("/") and not target.startswith(_NO_PLACE):
-            stream: Stream = "stdout" if name == "1" else "stderr" if name == "2" else ""
-            if (target, stream) not in seen and _is_log(pid, name, target):
-                seen.add((target, stream))
-                holding.files.append(_open_file(pid, name, target, stream))
+            continue
+        stream: Stream = "stdout" if name == "1" else "stderr" if name == "2" else ""
+        if (target, stream) not in seen and _is_log(pid, name, target):
+            seen.add((target, stream))
+            holding.files.append(_open_file(pid, name, target, stream))
     return holding
+
+
+def written_files(pid: int) -> Iterator[str]:
+    """Paths of what a process has open to write into, if it still lies there."""
+    for name, target in _descriptors(pid):
+        flags = _flags(pid, name, target)
+        if flags & (os.O_WRONLY | os.O_RDWR) and _same(target, f"/proc/{pid}/fd/{name}"):
+            yield target
+
+
+def _descriptors(pid: int) -> Iterator[tuple[str, str]]:
+    """The number and what it leads to. Raises OSError if they cannot be seen."""
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            yield name, os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue  # closed by now
 
 
 def _is_log(pid: int, name: str, target: str) -> bool:
     path = target.removesuffix(_DELETED)
-    flags = _flags(pid, name)
-    if flags is None or flags & os.O_ACCMODE == os.O_RDONLY or _NO_LOG.search(path):
+    flags = _flags(pid, name, target)
+    access = flags & os.O_ACCMODE
+    if access == os.O_RDONLY or is_data(path) or _NO_LOG.search(path):
         return False
-    if name in ("1", "2"):
-        return _is_file(pid, name)
     # Logs are appended to; what is written and read again is data.
     grows = bool(flags & os.O_APPEND) or bool(_LOG_NAME.search(path))
-    return flags & os.O_ACCMODE == os.O_WRONLY and grows and _is_file(pid, name)
+    return name in ("1", "2") or (access == os.O_WRONLY and grows)
 
 
-def _flags(pid: int, name: str) -> int | None:
+def _flags(pid: int, name: str, target: str) -> int:
+    """As it was opened; those of reading for what is no file that a log can be."""
+    if not target.startswith("/") or target.startswith(_NO_PLACE):
+        return os.O_RDONLY
     try:
+        if not stat_module.S_ISREG(os.stat(f"/proc/{pid}/fd/{name}").st_mode):
+            return os.O_RDONLY
         with open(f"/proc/{pid}/fdinfo/{name}") as file:
-            for line in file:
-                if line.startswith("flags:"):
-                    return int(line.split()[1], 8)
-    except (OSError, ValueError):
-        pass
-    return None
-
-
-def _is_file(pid: int, name: str) -> bool:
-    try:
-        return stat_module.S_ISREG(os.stat(f"/proc/{pid}/fd/{name}").st_mode)
-    except OSError:
-        return False
+            told = dict(line.split(maxsplit=1) for line in file if ":" in line)
+        return int(told["flags:"], 8)
+    except (OSError, ValueError, KeyError):
+        return os.O_RDONLY
 
 
 def _open_file(pid: int, name: str, target: str, stream: Stream) -> OpenFile:

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 K = TypeVar("K")
@@ -112,6 +112,25 @@ def command(pid: int) -> list[str]:
 def environment(pid: int) -> dict[str, str]:
     entries = _read(f"/proc/{pid}/environ").decode(errors="replace").split("\0")
     return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def working_directory(pid: int) -> str:
+    """`` of one that is gone, or another user's."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+def option(command: Sequence[str], names: Sequence[str]) -> str:
+    """The value of an option: -oVALUE, --output=VALUE, or the next word; `` if it is not there."""
+    for place, word in enumerate(command):
+        name, equals, value = word.partition("=")
+        if name in names:
+            return value if equals else "".join(command[place + 1 : place + 2])
+        if word[:2] in names:
+            return word[2:]
+    return ""
 
 
 def read_all(

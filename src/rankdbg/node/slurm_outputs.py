@@ -70,23 +70,8 @@ def of_steps(environment: Mapping[str, str]) -> Iterator[Output]:
     for pid, command in commands.items():
         if environments.get(pid, {}).get("SLURM_JOB_ID", "") != job:
             continue
-        try:
-            folder = os.readlink(f"/proc/{pid}/cwd")
-        except OSError:
-            continue
+        folder = processes.working_directory(pid)
         for names, is_error in ((_OUTPUTS, False), (_ERRORS, True)):
-            if pattern := _option(command, names):
+            # Its own come before those of its program.
+            if folder and (pattern := processes.option(command, names)):
                 yield from find_outputs(pattern, folder, job, is_error)
-
-
-def _option(command: list[str], names: tuple[str, str]) -> str:
-    """-o FILE, -oFILE, --output FILE, --output=FILE; srun's own come before its program."""
-    short, long = names
-    for place, word in enumerate(command[1:], 1):
-        if word in names:
-            return "".join(command[place + 1 : place + 2])
-        if word.startswith(f"{long}="):
-            return word.removeprefix(f"{long}=")
-        if word.startswith(short) and not word.startswith("--"):
-            return word.removeprefix(short)
-    return ""

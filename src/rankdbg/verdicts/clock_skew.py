@@ -16,9 +16,8 @@ from rankdbg.verdicts.log_rules import LogRules
 
 STEPS = 3  # that a rank must have in common with the others
 LEAST = 5.0  # seconds; less may be the work itself
-SPREAD = (
-    2.0  # seconds by which the difference may vary: a rank that falls behind has no clock error
-)
+# Seconds by which the difference may vary: a rank that falls behind has no clock error.
+SPREAD = 2.0
 
 _Speaker = int | str  # a rank, or a file whose rank is not known
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rankdbg.amounts import in_bytes
 from rankdbg.verdicts import gpu_signs
 
 FULL = 0.97  # of a disk, of its inodes, of memory
@@ -93,11 +94,3 @@ def _gpu(gpu: Mapping[str, Any]) -> Iterator[Complaint]:
     for sign in gpu_signs.signs(gpu):
         if sign.name in GPU_COMPLAINTS:
             yield Complaint("gpu", f"GPU {gpu['index']}: {sign.text}", GPU_COMPLAINTS[sign.name])
-
-
-def in_bytes(number: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.0f} {unit}" if unit in ("B", "KiB") else f"{number:.1f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TiB"

@@ -10,7 +10,7 @@ from datetime import datetime
 from rankdbg.logs.clocks import CLOCK as CLOCK
 from rankdbg.logs.clocks import read_stamp as read_stamp
 from rankdbg.logs.patterns import FileScan, Hit
-from rankdbg.logs.places import LogFile
+from rankdbg.logs.places import LogFile, ray_worker
 from rankdbg.logs.prefixes import is_labelled
 from rankdbg.logs.speakers import rank_of_file
 from rankdbg.verdicts.ray_lines import Speakers
@@ -27,10 +27,6 @@ _RANK_IN_LINE = [
 ]
 _LABEL = re.compile(r"^\s{0,6}(\d{1,5}): ")  # srun --label
 _ACTOR = re.compile(r"\(([A-Za-z_][\w.<>]*)[^()]{0,40}? pid=(\d+)(?:, ip=([\w.:]+))?\)")
-_RAY_FILE = re.compile(r"worker-[0-9a-f]+-[0-9a-f]+-(\d+)\.(?:out|err)")
-_HOST_IN_NAME = re.compile(
-    r"(?:^|[/_.\-])((?:node|host|gpu|worker|nid|ip)[-_]?\d[\w\-]*)", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -89,8 +85,8 @@ class Origins:
             # A file that nobody holds open may be another node's, by a shared file system.
             sure = file.pid is not None or file.kind != "slurm"
             name, pid, address = file.role or file.actor, file.pid, file.node if sure else ""
-        if pid is None and (worker := _RAY_FILE.search(path)):
-            pid = int(worker[1])
+        if pid is None and (worker := ray_worker(path.rpartition("/")[2])):
+            pid = worker[2]
         return Origin(self._rank(path, hit), pid, name, address)
 
     def _rank(self, path: str, hit: Hit) -> int | None:

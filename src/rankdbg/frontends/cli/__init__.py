@@ -262,11 +262,15 @@ def positive(text: str) -> int:
 
 
 def print_json(kind: str, content: dict[str, Any]) -> None:
+    sys.stdout.write(json_text(kind, content))
+
+
+def json_text(kind: str, content: dict[str, Any]) -> str:
     import json
 
     # NaN is no JSON; as text it survives every reader.
     document = {"schema": f"rankdbg.{kind}/1", **content}
-    sys.stdout.write(json.dumps(_finite(document), indent=1, allow_nan=False) + "\n")
+    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
 
 
 def _finite(value: Any) -> Any:

@@ -31,14 +31,14 @@ from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_common
+from rankdbg.logs.entries import TAIL
 
 if TYPE_CHECKING:
     from rankdbg.frontends.log_readers import Reader
     from rankdbg.logs.entries import Wanted
 
 MOST = 500_000
-# So many are shown; and so many before what --follow brings.
-TAIL, TAIL_OF_FOLLOW = 10_000, 20
+TAIL_OF_FOLLOW = 20  # before what comes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -110,18 +110,25 @@ def _iso(time: float) -> str:
 
 
 def _who(failure: Failure) -> str:
-    """On which ranks; the one that came first is named if there are several."""
-    origin = failure.first.origin
-    if failure.ranks:
-        several = len(failure.ranks) > 1
-        text = f" on rank{'s' if several else ''} {cut(format_numbers(failure.ranks), 40)}"
-        if several and len(failure.first.ranks) == 1:
-            text += f" (rank {failure.first.ranks[0]} first)"
-        return text + where(origin)
-    return f" in {origin.actor or 'a process'}{where(origin)}" if origin.pid is not None else ""
+    """The one that came first is named if there are several."""
+    first = failure.first
+    return whose(failure.ranks, first.origin, first.ranks)
 
 
-def where(origin: Origin) -> str:
+def whose(ranks: Sequence[int], origin: Origin, first: Sequence[int] = ()) -> str:
+    """On which ranks, or in which process."""
+    if not ranks:
+        return (
+            f" in {origin.actor or 'a process'}{_where(origin)}" if origin.pid is not None else ""
+        )
+    several = len(ranks) > 1
+    text = f" on rank{'s' if several else ''} {cut(format_numbers(ranks), 40)}"
+    if several and len(first) == 1:
+        text += f" (rank {first[0]} first)"
+    return text + _where(origin)
+
+
+def _where(origin: Origin) -> str:
     """The process and the node, as far as they are known."""
     known = [origin.actor] if origin.actor and origin.rank is not None else []
     known += [f"pid {origin.pid}"] if origin.pid is not None else []

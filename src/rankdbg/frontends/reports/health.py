@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rankdbg.amounts import in_bytes
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.reports.rows import print_row
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.verdicts.health import Complaint, complaints, in_bytes
+from rankdbg.verdicts.health import Complaint, complaints
 
 Told = Mapping[str, dict[str, Any] | RankdbgError]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rankdbg.amounts import in_bytes
 from rankdbg.frontends import pictures
 from rankdbg.frontends.profiling import Recorded
 from rankdbg.frontends.reports.ranks import (
@@ -123,7 +124,7 @@ class ProfileReport:
             text += " of operators and kernels, by the time that each took itself"
         if self.kind == "memory":
             held = [profile.whole for profile in self.profiles]
-            text += f", allocations held: {_bytes(min(held))} to {_bytes(max(held))} a rank"
+            text += f", allocations held: {in_bytes(min(held))} to {in_bytes(max(held))} a rank"
         return text + (" (ended early)" if self.recorded.cut_short else "")
 
     def _print_slowest(self, terminal: Terminal) -> None:
@@ -171,7 +172,7 @@ class ProfileReport:
 
     def _cells(self, row: Row) -> list[str]:
         values = self._values(row)
-        amount = _bytes if self.kind == "memory" else _percent
+        amount = in_bytes if self.kind == "memory" else _percent
         if self.diff:
             first, second = (statistics.fmean(values[i] for i in side) for side in self.diff)
             more = second - first
@@ -222,11 +223,3 @@ def _percent(share: float) -> str:
     if 0 < share < 0.0005:
         return "<0.1 %"
     return f"{100 * share:.0f} %" if share >= 0.0995 or share == 0 else f"{100 * share:.1f} %"
-
-
-def _bytes(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -9,8 +9,8 @@ from rankdbg.frontends.terminal import Terminal
 COLUMN = 10
 
 
-def print_row(terminal: Terminal, title: str, text: str) -> None:
-    lines = textwrap.wrap(text, max(40, terminal.width - COLUMN), break_long_words=False) or [""]
-    terminal.print(f"{title:{COLUMN}}{lines[0]}")
+def print_row(terminal: Terminal, title: str, text: str, column: int = COLUMN) -> None:
+    lines = textwrap.wrap(text, max(40, terminal.width - column), break_long_words=False) or [""]
+    terminal.print(f"{title:{column}}{lines[0]}")
     for line in lines[1:]:
-        terminal.print(" " * COLUMN + line)
+        terminal.print(" " * column + line)

@@ -10,7 +10,6 @@ snapshot/              everything that was asked: rankdbg why -t snapshot:DIR
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg.errors import RankdbgError
+from rankdbg.frontends.cli import json_text
 from rankdbg.frontends.looking import Looking, find_verdict
 from rankdbg.frontends.reports.stacks import kernel_lines
 from rankdbg.frontends.reports.verdicts import VerdictReport
@@ -91,8 +91,8 @@ def _write_report(collection: Collection, why: str) -> None:
     text.write(f"{datetime.now().astimezone().isoformat(timespec='seconds')}  {why}\n\n")
     collection.report.print(Terminal(text))
     _write(collection.directory / "report.txt", text.getvalue())
-    document = {"schema": "rankdbg.why/1", "collected": why, **collection.summary}
-    _write(collection.directory / "report.json", json.dumps(document, indent=1) + "\n")
+    document = json_text("why", {"collected": why, **collection.summary})
+    _write(collection.directory / "report.json", document)
 
 
 def _write_stacks(session: Session, ranks: Sequence[Rank], place: Path) -> None:
