@@ -34,15 +34,15 @@ def line_of(program: Path, mark: str) -> int:
     return next(number for number, text in enumerate(lines, 1) if f"# {mark}" in text)
 
 
-def start_torch(job: Job, count: int) -> Path:
+def start_torch(job: Job, count: int, *torchrun: object) -> Path:
     """Ranks that wait for the file that is returned."""
     gate = job.directory.parent / "gate"
-    run = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-    job.start(*run, "--nproc-per-node", count, TORCH, env={"GATE": str(gate)})
+    start = job.start if torchrun else job.start_torch
+    start(*torchrun, count, TORCH, env={"GATE": str(gate)})
     standing = ["train"] * count
     job.wait_for(
         lambda ranks: [rank.where.function for rank in ranks if rank.where] == standing,
-        patience=120,  # eight imports of torch on a busy machine
+        patience=120,  # torch takes long to load on a busy machine
     )
     return gate
 

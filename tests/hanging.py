@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs import PROGRAMS, Job
+from jobs import PROGRAMS, TORCHRUN, Job, meeting
 from waiting import wait_for
 
 HANGS = PROGRAMS / "hangs"
@@ -43,10 +40,10 @@ class Start:
         return int(self.ranks.partition("/")[0])
 
     def command(self) -> list[str]:
-        launcher = [sys.executable, str(PROGRAMS / "launch.py")]
+        each = "fork_ranks.py" if self.agent else "launch.py"
+        launcher = [sys.executable, str(PROGRAMS / each)]
         if self.torchrun:
-            torchrun = str(Path(sys.executable).parent / "torchrun")
-            launcher = [torchrun, "--standalone", "--nproc-per-node"]
+            launcher = [str(word) for word in TORCHRUN]
         limit = ["timeout", "--signal=KILL", str(LIFETIME)]
         return [*limit, *launcher, self.ranks, str(HANGS / f"{self.program}.py")]
 
@@ -64,7 +61,7 @@ class HangingJob:
             self._process = self.job.start(
                 *start.command(),
                 agent=start.agent,
-                env=_variables(),
+                env=meeting(),
                 stdin=subprocess.PIPE,  # at which nobody types
                 stdout=log,
                 stderr=errors,
@@ -93,20 +90,6 @@ class HangingJob:
 
     def end(self) -> None:
         self.job.end()
-
-
-def _variables() -> dict[str, str]:
-    """Where the ranks of one job meet; and no more threads than the machine can take."""
-    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
-    return {**meet, "OMP_NUM_THREADS": "1"}
-
-
-def _free_port() -> int:
-    """Below those that the system hands out: nobody else gets it before it is used."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 class HangingJobs:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ from rankdbg.types import Rank
 from waiting import PATIENCE, wait_for
 
 PROGRAMS = Path(__file__).parent / "programs"
+TORCHRUN = (Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node")
 
 
 def rankdbg(*words: object, **settings: Any) -> subprocess.CompletedProcess[str]:
@@ -24,6 +27,20 @@ def rankdbg(*words: object, **settings: Any) -> subprocess.CompletedProcess[str]
     command = [sys.executable, "-m", "rankdbg", *map(str, words)]
     settings.setdefault("timeout", 60)
     return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
+
+
+def meeting() -> dict[str, str]:
+    """Where the ranks of one job meet; and no more threads than the machine can take."""
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    return {**meet, "OMP_NUM_THREADS": "1"}
+
+
+def _free_port() -> int:
+    """Below those that the system hands out: nobody else gets it before it is used."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Job:
@@ -61,6 +78,14 @@ class Job:
         launcher, program = PROGRAMS / "launch.py", PROGRAMS / "behave.py"
         return self.start(
             sys.executable, launcher, len(behaviours), program, *behaviours, **settings
+        )
+
+    def start_torch(self, ranks: object, program: object, *words: object, **settings: Any) -> Any:
+        """So many ranks of a program over gloo; only one process loads torch, which takes the
+        processor for seconds."""
+        settings["env"] = {**meeting(), **settings.get("env", {})}
+        return self.start(
+            sys.executable, PROGRAMS / "fork_ranks.py", ranks, program, *words, **settings
         )
 
     def cli(self, verb: str, *words: object, **settings: Any) -> subprocess.CompletedProcess[str]:

@@ -16,12 +16,14 @@ PATIENCE = 30.0
 def wait_for(look: Callable[[], T | None], what: object = "", seconds: float = PATIENCE) -> T:
     """What look() returns, as soon as that is something. `what`, or what it returns when it is
     called, tells in the failure what was waited for, or seen instead."""
-    deadline = time.monotonic() + seconds
+    begun = time.monotonic()
     while not (seen := look()):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > seconds:
             told = what() if callable(what) else what
             raise AssertionError(f"never happened: {told or look}")
-        time.sleep(0.005)  # what is waited for needs the processor too
+        # What is waited for needs the processor too, and what takes long may be seen late.
+        time.sleep(min(max(0.005, waited / 20), 0.2))
     return seen
 
 

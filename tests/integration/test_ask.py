@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 
 from jobs import Job
@@ -97,9 +96,7 @@ def test_arrays_are_shown_by_their_figures(job: Job, tmp_path) -> None:
         "def stands(): threading.Event().wait()\n"
         "stands()\n"
     )
-    from jobs import PROGRAMS
-
-    job.start(sys.executable, PROGRAMS / "launch.py", 3, program)
+    job.start_torch(3, program)
     job.wait_at("stands", "stands", "stands")
     majority, odd = job.json("ask", "all", "t")["groups"]
     assert majority["ranks"] == "0-1"

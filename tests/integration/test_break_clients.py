@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from breaking import Running, line_of, place, values
-from jobs import PATIENCE, PROGRAMS, Job
+from jobs import PATIENCE, PROGRAMS, TORCHRUN, Job
 from rankdbg.frontends.shell.commands import Commands
 from rankdbg.frontends.shell.typing import PipedLines
 from rankdbg.frontends.terminal import Terminal
@@ -164,9 +164,8 @@ def test_torchrun(running: Running) -> None:
     """A break in one of two ranks: the other waits for it in all_reduce, cannot be paused
     there, and goes on with it."""
     pytest.importorskip("torch", reason="needs torch")
-    torchrun = Path(sys.executable).parent / "torchrun"
     program = PROGRAMS / "breaks_torch.py"
-    running.job.start(torchrun, "--standalone", "--nproc-per-node", 2, program)
+    running.job.start(*TORCHRUN, 2, program)
     running.wait_for_ranks(2, program=program, patience=90)  # torch takes long to load
     first, second = running.ranks
     line = line_of("in trains", program)

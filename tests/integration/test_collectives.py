@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.frontends.live_traces import traces_of
 from rankdbg.verdicts.collectives import judge
+from waiting import wait_for
 
 pytest.importorskip("torch", reason="needs torch")
 
@@ -30,38 +30,34 @@ class Hanging:
         self.dumps.mkdir()
 
     def start(self, function: str) -> None:
-        torchrun = Path(sys.executable).parent / "torchrun"
-        program = PROGRAMS / "collectives_torch.py"
-        words = (torchrun, "--standalone", "--nproc-per-node", 4, program, function, self.dumps)
-        self.job.start(*words)
+        self.job.start_torch(4, PROGRAMS / "collectives_torch.py", function, self.dumps)
+        self.job.wait_for(lambda ranks: len(ranks) == 4, patience=PATIENCE)
 
     def wait_for(self, state: str) -> Any:
         """What is found, as soon as it is in this state."""
-        deadline = time.monotonic() + PATIENCE
-        found: Any = None
-        while time.monotonic() < deadline:
-            result = self.job.cli("collectives", "--json")
-            if result.returncode != 2:  # the job is there
-                found = json.loads(result.stdout)
-                if found["state"] == state and not found["silent"]:
-                    return found
-        raise AssertionError(f"never {state}; last: {found}")
+        return self._wait_until(lambda found: found["state"] == state)
 
     def wait_for_guilty(self, guilty: str, waiting: str) -> Any:
         """Ranks that come later than others may seem to be missing, for a moment."""
-        deadline = time.monotonic() + PATIENCE
-        while time.monotonic() < deadline:
-            found = self.wait_for("held up")
-            if (found["guilty"], found["waiting"]) == (guilty, waiting):
-                return found
-        raise AssertionError(f"never {guilty}; last: {found['guilty']} {found['culprits']}")
+        expected = ("held up", guilty, waiting)
+        names = ("state", "guilty", "waiting")
+        return self._wait_until(lambda found: tuple(found[name] for name in names) == expected)
+
+    def _wait_until(self, wanted: Callable[[Any], bool]) -> Any:
+        seen: list[Any] = []
+
+        def arrived() -> Any:
+            result = self.job.cli("collectives", "--json")
+            if result.returncode == 2:  # no rank has joined yet
+                return None
+            seen[:] = [json.loads(result.stdout)]
+            return seen[0] if wanted(seen[0]) and not seen[0]["silent"] else None
+
+        return wait_for(arrived, lambda: seen, PATIENCE)
 
     def read_dumps(self) -> Any:
         (self.dumps / "go").touch()
-        deadline = time.monotonic() + PATIENCE
-        while len(list(self.dumps.glob("trace_*"))) < 4:
-            assert time.monotonic() < deadline, "the job wrote no dumps"
-            time.sleep(0.05)
+        wait_for(lambda: len(list(self.dumps.glob("trace_*"))) == 4, "dumps of all", PATIENCE)
         (self.dumps / "go").unlink()
         result = rankdbg("collectives", "--json", "--dumps", self.dumps)
         assert result.returncode == 0, result.stderr

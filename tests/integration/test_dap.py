@@ -27,7 +27,7 @@ from editor import (
     start_torch,
     variables,
 )
-from jobs import PROGRAMS, Job
+from jobs import PROGRAMS, TORCHRUN, Job
 from rankdbg.types import Answer
 from waiting import wait_for
 
@@ -82,7 +82,7 @@ def editor(server: DapServer) -> Iterator[Editor]:
 def test_one_attach_stops_all_torch_ranks_at_a_breakpoint(job: Job, count: int) -> None:
     """Each rank is a session of its own, named by rank and coordinates, and stops in a frame
     that was running when the editor came."""
-    gate = start_torch(job, count)
+    gate = start_torch(job, count, *(TORCHRUN if count == 2 else ()))
     with DapServer(job) as server:
         editor = Editor(server.port)
         editor.break_at(TORCH, line_of(TORCH, "in train"))

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from agents import Programs
-from jobs import PATIENCE, PROGRAMS, Job, rankdbg
+from jobs import PATIENCE, PROGRAMS, TORCHRUN, Job, rankdbg
 from stopping import Stops
 from waiting import wait_for
 
+GROUPS = PROGRAMS / "groups_torch.py"
 LIMITS = (
     "[int(group._get_backend(torch.device('cpu')).options._timeout.total_seconds())"
     " for group in dist.distributed_c10d._world.pg_map]"
@@ -33,14 +34,11 @@ def takes_long(test: Any) -> Any:
 
 
 class Torch(Stops):
-    """Two gloo ranks of programs/groups_torch.py under torchrun."""
+    """Two gloo ranks of programs/groups_torch.py ."""
 
     def start(self, function: str, seconds: int = 5, *options: str) -> Any:
         pytest.importorskip("torch", reason="needs torch")
-        torchrun = os.path.join(os.path.dirname(sys.executable), "torchrun")
-        program = (PROGRAMS / "groups_torch.py", function, seconds)
-        words = (torchrun, "--standalone", "--nproc-per-node", 2, *program)
-        return self.job.start(*words, options=options)
+        return self.job.start_torch(2, GROUPS, function, seconds, options=options)
 
     def wait(
         self, wanted: Callable[[list[Any]], bool] | int, patience: float = LOADING
@@ -122,7 +120,7 @@ def test_a_job_outlives_a_long_stop(torch_job: Torch) -> None:
 @takes_long
 def test_without_it_the_job_dies(torch_job: Torch) -> None:
     """The same job, where nobody asked to hold its timeouts."""
-    process = torch_job.start("before_reduce")
+    process = torch_job.job.start(*TORCHRUN, 2, GROUPS, "before_reduce", 5)
     _, errors = process.communicate(timeout=100)
     assert process.returncode != 0
     assert "Timed out waiting 5000ms" in errors
@@ -173,6 +171,8 @@ def test_a_shell_that_is_killed(torch_job: Torch, shells: Shells) -> None:
     deadline = time.monotonic() + 9  # more than a lease
     while time.monotonic() < deadline:
         assert torch_job.ask(LIMITS) == [str([LONG, LONG])]
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            shell.wait(1)
     shell.kill()
     killed = time.monotonic()
     torch_job.wait_until(LIMITS, [5, 7])

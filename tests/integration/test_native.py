@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,7 @@ def test_a_gloo_job_that_hangs(job: Job, tmp_path: Path) -> None:
     """The call of torch in which a rank waits stands below its line of Python, gloo's own
     thread shows what it waits for, and a snapshot tells the same."""
     pytest.importorskip("torch", reason="needs torch")
-    torchrun = Path(sys.executable).parent / "torchrun"
-    program = PROGRAMS / "native_torch.py"
-    job.start(torchrun, "--standalone", "--nproc-per-node", 2, program)
+    job.start_torch(2, PROGRAMS / "native_torch.py")
 
     def both_wait() -> Any:
         result = job.cli("stacks", "--json")

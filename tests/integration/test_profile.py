@@ -267,9 +267,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     """Three ranks over gloo, the last of which is slow and hoards."""
     pytest.importorskip("torch", reason="needs torch")
     job = Job(f"profile-{os.urandom(3).hex()}", tmp_path_factory.mktemp("training"))
-    torchrun = Path(sys.executable).parent / "torchrun"
-    words = (torchrun, "--standalone", "--nproc-per-node", 3)
-    job.start(*words, PROGRAMS / "profiled_torch.py", "hoards")
+    job.start_torch(3, PROGRAMS / "profiled_torch.py", "hoards")
 
     def moves() -> bool:
         ranks = job.ranks()

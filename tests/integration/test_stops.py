@@ -272,9 +272,7 @@ def test_without_an_agent_breakpoint_is_what_it_was(tmp_path) -> None:
 def test_stepping_into_a_collective(stops: Stops) -> None:
     """One of eight torch ranks is stepped into all_reduce: it is named with where it waits;
     when the others have followed, its answer arrives and all go on."""
-    torchrun = os.path.join(os.path.dirname(sys.executable), "torchrun")
-    program = PROGRAMS / "stops_torch.py"
-    stops.job.start(torchrun, "--standalone", "--nproc-per-node", 8, program)
+    stops.job.start_torch(8, PROGRAMS / "stops_torch.py")
     stops.wait(8)
     document = stops.cast("3", "n", "--timeout", 2)
     assert document["groups"] == []

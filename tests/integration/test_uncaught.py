@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job, rankdbg
+from jobs import PROGRAMS, TORCHRUN, Job, rankdbg
 from rankdbg.types import Answer
 from stopping import Stops
 
@@ -142,9 +142,7 @@ def test_torchrun(failing: Failing) -> None:
     """One of three ranks is held, under @record too; the others wait for it and live; when
     it has gone on, torchrun ends the job, and is not held itself."""
     pytest.importorskip("torch", reason="needs torch")
-    torchrun = Path(sys.executable).parent / "torchrun"
-    words = (torchrun, "--standalone", "--nproc-per-node", 3, PROGRAM, "with_torch")
-    process = failing.job.start(*words, options=HOLD)
+    process = failing.job.start(*TORCHRUN, 3, PROGRAM, "with_torch", options=HOLD)
     (stop,) = failing.wait(1)
     assert (stop["rank"], stop["why"]) == (1, WHY)
     states = {rank.number: rank.state for rank in failing.job.ranks()}

@@ -1,4 +1,4 @@
-"""Under torchrun, 4 ranks on gloo: collectives in which somebody is missing.
+"""4 ranks on gloo: collectives in which somebody is missing.
 
 collectives_torch.py FUNCTION DIRECTORY      writes its dumps there as soon as it has a file `go`
 """

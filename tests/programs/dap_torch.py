@@ -1,4 +1,4 @@
-"""Under torchrun: when the file GATE is there, each step is an all-reduce, with a few lines
+"""When the file GATE is there, each step is an all-reduce, with a few lines
 around it for an editor."""
 
 import os

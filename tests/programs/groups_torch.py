@@ -1,4 +1,4 @@
-"""Under torchrun: process groups with short timeouts, and ranks that let the others wait.
+"""Process groups with short timeouts, and ranks that let the others wait.
 
 groups_torch.py FUNCTION SECONDS        what to do, and the default group's timeout
 """

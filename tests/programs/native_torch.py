@@ -1,4 +1,4 @@
-"""Under torchrun: rank 0 waits in an all_reduce for the others, who do something else."""
+"""Rank 0 waits in an all_reduce for the others, who do something else."""
 
 import threading
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Under torchrun: each rank stops before an all-reduce."""
+"""Each rank stops before an all-reduce."""
 
 import threading
 
