@@ -31,11 +31,11 @@ def rankdbg(*words: object, **settings: Any) -> subprocess.CompletedProcess[str]
 
 def meeting() -> dict[str, str]:
     """Where the ranks of one job meet; and no more threads than the machine can take."""
-    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port())}
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     return {**meet, "OMP_NUM_THREADS": "1"}
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Below those that the system hands out: nobody else gets it before it is used."""
     while True:
         port = random.randrange(20_000, 32_000)

@@ -12,7 +12,6 @@ import pwd
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from jobs import rankdbg
+from jobs import free_port, rankdbg
 from waiting import PATIENCE, wait_for
 
 NODES = 4
@@ -102,7 +101,7 @@ class SlurmCluster:
 
     def _configure(self) -> None:
         host = os.uname().nodename
-        controller, *ports = _free_ports(1 + NODES)
+        controller, *ports = (free_port() for _ in range(1 + NODES))
         text = _CONFIGURATION.format(
             host=host,
             controller_port=controller,
@@ -253,14 +252,6 @@ def _found(command: tuple[str, ...]) -> list[str]:
 
 def _which(command: str) -> str | None:
     return shutil.which(command, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 @contextlib.contextmanager

@@ -10,12 +10,12 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from jobs import free_port
 from waiting import PATIENCE, processes_beside, wait_for
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -27,7 +27,7 @@ class Hosts:
         self.path = scratch / "bin"
         self.names = names
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self._ports = dict(zip(names, _free_ports(len(names)), strict=True))
+        self._ports = {name: free_port() for name in names}
         scratch.mkdir(parents=True, exist_ok=True)
         for key in ("host_key", "user_key"):
             words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(scratch / key)]
@@ -98,9 +98,11 @@ class Hosts:
 
     def stop(self, name: str) -> None:
         """The host goes down: everything on it is gone."""
+        running = self.processes(name, "")
         daemon = self._daemons.pop(name)
         os.kill(daemon.pid, signal.SIGKILL)
         daemon.wait(PATIENCE)
+        wait_for(lambda: not any(map(_is_there, running)), "its processes are gone")
 
     def end(self) -> None:
         for name in list(self._daemons):
@@ -121,11 +123,9 @@ class Hosts:
         (self.path / "ssh").chmod(0o755)
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+def _is_there(pid: int) -> bool:
+    """Not so a zombie, which only waits to be counted."""
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False

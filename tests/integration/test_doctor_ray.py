@@ -197,7 +197,7 @@ def test_logs_of_workers(cluster: RayCluster, job: Job, tmp_path: Path) -> None:
     driver = tmp_path / "driver.log"
     words = [*cluster.enter(), sys.executable, PROGRAMS / "ray_talks.py", cluster.address]
     with driver.open("wb") as out:
-        environment = {"RAY_DEDUP_LOGS_AGG_WINDOW_S": "1", "PYTHONUNBUFFERED": "1"}
+        environment = {"RAY_DEDUP_LOGS_AGG_WINDOW_S": "3", "PYTHONUNBUFFERED": "1"}
         job.start(*words, cwd=cluster.scratch, stdout=out, stderr=out, env=environment)
     wait_for(lambda: "[repeated 3x across cluster]" in driver.read_text())
     reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 30)

@@ -8,11 +8,14 @@ import time
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-WINDOW = 1.0  # seconds in which Ray takes equal lines for one: RAY_DEDUP_LOGS_AGG_WINDOW_S
+WINDOW = 3.0  # seconds in which Ray takes equal lines for one: RAY_DEDUP_LOGS_AGG_WINDOW_S
 
 
 @ray.remote(num_cpus=0)
 class Talker:
+    def has_started(self):
+        return True
+
     def say(self, text):
         print(text, flush=True)
 
@@ -29,9 +32,10 @@ def main(address):
         ).remote()
         for rank in range(4)
     ]
+    ray.get([talker.has_started.remote() for talker in talkers])
     for text in ("loading the model", "ready"):
         ray.get([talker.say.remote(text) for talker in talkers])
-        time.sleep(2 * WINDOW)  # how often it was said is told when the next line comes
+        time.sleep(WINDOW + 1)  # how often it was said is told when the next line comes
     ray.get([talker.wait.remote() for talker in talkers])
 
 
