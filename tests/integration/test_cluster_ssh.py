@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
+from rankdbg.clusters import Options
 from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
 from ssh_hosts import SSHD, Hosts
@@ -51,7 +52,7 @@ def answer(hosts: Hosts, verb: str, *words: object, target: str = "") -> Any:
     return json.loads(result.stdout)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def all_there(hosts: Hosts) -> Hosts:
     def arrived() -> bool:
         ranks = answer(hosts, "ps")["ranks"]
@@ -97,6 +98,19 @@ def test_py_spy_is_sent_too(all_there: Hosts) -> None:
     found = answer(all_there, "stacks", "--outside", "--python", without)
     assert set(found["sources"].values()) == {"py-spy"}
     assert [group["ranks"] for group in found["groups"]] == ["2", "0-1,3"]
+
+
+def test_what_reads_logs_fast_is_sent_too(
+    all_there: Hosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a Python of the same version, for which it was compiled."""
+    monkeypatch.setenv("PATH", all_there.environment()["PATH"])
+    without = Options(python=str(Path(sys.base_prefix) / "bin" / "python3"))
+    with Session(all_there.target, options=without) as session:
+        session.roster()
+        for name in all_there.names:
+            (sent,) = all_there.temporary(name).glob("rankdbg-node-*/ahocorasick_rs/*.so")
+            assert sent.name.startswith("ahocorasick_rs.cpython-3")
 
 
 def test_a_host_that_cannot_be_reached(all_there: Hosts) -> None:
@@ -301,3 +315,5 @@ def test_a_break_by_the_path_that_a_file_has_here(all_there: Hosts) -> None:
         cleared = answer(all_there, "break", "--clear", place, *job, target="ssh:host-1")
         assert cleared["groups"][0]["cleared"] == [[str(elsewhere), line]]
         assert cli(all_there, "continue", *job, target="ssh:host-1").returncode == 0
+    for pid in all_there.processes("host-1", str(elsewhere)):
+        os.kill(pid, signal.SIGKILL)  # it would take a processor until all tests have ended

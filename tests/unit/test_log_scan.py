@@ -15,9 +15,11 @@ from pathlib import Path
 import pytest
 
 from rankdbg.logs.files import find_logs
+from rankdbg.logs.grep import Grep
 from rankdbg.logs.patterns import FileScan, Hit, Pattern
 from rankdbg.logs.scan import Scanner
 from rankdbg.verdicts.log_lines import CLOCK
+from rankdbg.verdicts.log_rules import load_rules
 
 BOOM = Pattern("boom", (("boom", r"boom \d+"),), unless=("not boom",))
 STEP = Pattern("step", (("step:", r"step: \d+"),), numbered=False, looks=100)
@@ -240,13 +242,34 @@ def test_many_equal_lines(tmp_path: Path) -> None:
     assert [hit.line for hit in result.hits if hit.pattern == "boom"] == [150_001]
 
 
-def test_without_automaton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node without ahocorasick_rs finds the same, slower."""
+@pytest.mark.parametrize("grep", [True, False], ids=["grep", "nothing"])
+def test_without_automaton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grep: bool) -> None:
+    """A node without ahocorasick_rs finds the same, slower: with its grep, or without one. In
+    logs with whole literals, torn ones, and some that overlap, glued together or apart."""
+    rules = load_rules().patterns()
+    numbers = random.Random(3)
+    literals = [literal for pattern in rules for literal, _ in pattern.match]
+    texts = [*literals, *(text[: len(text) // 2] for text in literals), "step: 7", "x" * 300, " "]
+    ends = ["\n", "\r", " ", ""]
+    words = [numbers.choice(texts) + numbers.choice(ends) for _ in range(10_000)]
     log = tmp_path / "a.log"
-    log.write_text("boom 1\nstep: 3\nboom 2 step: 4\n")
-    fast = scan(log, BOOM, STEP).hits
+    log.write_text("".join(words))
+    fast = scan(log, *rules)
     monkeypatch.setattr("rankdbg.logs.literals.ahocorasick_rs", None)
-    assert scan(log, BOOM, STEP).hits == fast
+    if not grep:
+        monkeypatch.setenv("PATH", str(tmp_path))
+    scanner = Scanner(rules, CLOCK)
+    assert (scanner.grep is not None) is grep
+    assert len(fast.hits) > 1000
+    assert scanner.scan(str(log)) == fast
+
+
+def test_a_grep_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """busybox's knows no -b: it is not used."""
+    (tmp_path / "grep").write_text("#!/bin/sh\necho 'grep: invalid option -- b' >&2\nexit 1\n")
+    (tmp_path / "grep").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert Grep.of([b"boom"]) is None
 
 
 def test_which_files(tmp_path: Path) -> None:

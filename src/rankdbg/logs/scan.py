@@ -16,6 +16,7 @@ from typing import IO
 
 from rankdbg.logs.files import BLOCK, blocks, open_log
 from rankdbg.logs.grams import Grams
+from rankdbg.logs.grep import Grep
 from rankdbg.logs.literals import Literals
 from rankdbg.logs.patterns import FileScan, Hit, Pattern, PatternSet
 from rankdbg.logs.torn import Halves, joined
@@ -45,14 +46,17 @@ class Scanner:
         self.clock = re.compile(clock.encode()) if clock else None
         self._unnumbered = {pattern.name for pattern in patterns if not pattern.numbered}
         self._grams: Grams | None = None
+        self.grep = None if self.needles.fast else Grep.of([*self.needles])
 
-    def grams(self, full: set[str], useless: set[bytes], sample: bytes) -> Grams | None:
-        """Where the patterns that are not full may be found in a log such as this. Kept for
-        other files: they cost 50 ms, and files of a job are alike."""
-        if not self.needles.fast:
+    def regions(self, full: set[str], useless: set[bytes], sample: bytes) -> Grams | Grep | None:
+        """Where the patterns that are not full may be found in a log such as this. Grams are
+        kept for other files: they cost 50 ms, and files of a job are alike."""
+        if not (self.needles.fast or self.grep):
             return None
         halves = Halves(self.patterns.literals(full, torn=True), useless)
         needed = {*self.patterns.literals(full)} - halves.literals | {*halves}
+        if self.grep:
+            return self.grep.only(needed)
         known = self._grams.only(needed) if self._grams is not None else None
         if known is None or known.often(memoryview(sample)):
             known = self._grams = Grams.of(needed, sample)
@@ -96,7 +100,7 @@ class _Reading:
 
     def __init__(self, scanner: Scanner, begin: int) -> None:
         self._scanner = scanner
-        self._grams: Grams | None = None
+        self._regions: Grams | Grep | None = scanner.grep
         self._buffer = b""
         self._stride = STRIDE
         self._strides = 0
@@ -144,10 +148,10 @@ class _Reading:
             self._look(self._done, stop)
             changed = known != (len(self.full), len(self._useless))
             self._strides += 1
-            again = changed or self._grams is None or self._strides % AGAIN == 0
+            again = changed or self._strides % AGAIN == 0 or self._regions is self._scanner.grep
             if self._stride >= ENOUGH and again:
                 sample = self._buffer[max(0, stop - SAMPLE) : stop]
-                self._grams = self._scanner.grams(self.full, self._useless, sample)
+                self._regions = self._scanner.regions(self.full, self._useless, sample)
             if not changed:
                 self._stride = min(2 * self._stride, BLOCK)
             self._done = stop
@@ -165,9 +169,10 @@ class _Reading:
 
     def _needles(self, start: int, until: int, ending: bool) -> Iterator[tuple[bytes, int]]:
         needles = self._scanner.needles
-        if self._grams is None or ending:
+        likely = self._scanner.grep if ending else self._regions
+        if likely is None:
             return needles.find(self._buffer, start, until)
-        regions = self._grams.regions(memoryview(self._buffer), start, until)
+        regions = likely.regions(memoryview(self._buffer), start, until)
         return (found for region in regions for found in needles.find(self._buffer, *region))
 
     def _deal_with(

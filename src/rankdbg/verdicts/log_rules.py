@@ -30,6 +30,13 @@ _SPEAKER = Pattern(
     torn=False,
 )
 
+# Advice speaks of a failure that has not happened. Behind an error, it belongs to that error.
+_ADVICE = (
+    r"(?i)^(?:(?!error|fail|exception).){0,160}?"
+    r"(\b(hint|tip|docs): |\bif you (see|get|encounter|hit|run into)\b"
+    r"|\bhow to (debug|fix|avoid|solve)\b)"
+)
+
 R = TypeVar("R", bound="LogRule")
 
 
@@ -93,7 +100,7 @@ class LogRules:
                     Pattern(
                         f"failure:{mode}",
                         failure.match,
-                        failure.unless,
+                        (*failure.unless, _ADVICE),
                         failure.before,
                         failure.after,
                     )
