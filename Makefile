@@ -16,7 +16,7 @@ test: $(VENV)/.tested-with ## install what the tests need, and run all tests
 	@$(MAKE) --no-print-directory -j 2 lint pytest
 
 pytest: $(VENV)/.tested-with
-	$(BIN)/pytest -n 3 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 lint: $(VENV)/.tested-with ## ruff and mypy
 	$(BIN)/ruff check .

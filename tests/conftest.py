@@ -16,12 +16,18 @@ settings.register_profile("any", deadline=None, suppress_health_check=[HealthChe
 settings.load_profile("any")
 
 
-# A file is one worker's: the longest ones begin first, or all wait for them at the end.
-LONGEST_FILES = ("test_why.py", "test_dap.py", "test_hold_timeouts.py", "test_cluster_ray.py")
+# A file is one worker's: those that take longest begin first, or all wait for them at the end.
+LONGEST = [
+    "why", "cluster_slurm", "cluster_ray", "hold_timeouts", "cluster_ssh", "dap", "doctor_ray",
+    "uncaught", "profile", "ray_nsight", "sources", "cluster_k8s", "cluster_monarch",
+    "doctor_clusters", "run_multiprocessing", "run_launchers", "stops", "collectives", "logs",
+    "breaks",
+]  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in LONGEST_FILES)
+    order = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -104,6 +104,32 @@ def test_every_failure_has_cause_and_fix() -> None:
         assert {*rule.beats, *rule.follows} <= RULES.failures.keys()
         assert not rule.differ or rule.differ in RULES.failures
         assert rule.match or rule.mode == "python_error"
+    for harmless in RULES.harmless.values():
+        assert {*harmless.calms} <= RULES.failures.keys()
+
+
+def test_a_request_that_is_made_again(tmp_path: Path) -> None:
+    """What the hub refused and is asked again is harmless; when nobody asks again, it failed."""
+    refused = "HTTP Error 429 thrown while requesting GET https://huggingface.co/api/models/x"
+    again = f"{refused}\nRetrying in 8s [Retry 1/5]."
+    found = diagnosis(tmp_path, again)
+    assert found.failures == ()
+    assert [line.mode for line in found.harmless] == ["benign_hub_retry"]
+    given_up = "requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: x"
+    found = diagnosis(tmp_path, f"{again}\n{refused}\n{given_up}")
+    assert [failure.mode for failure in found.failures] == ["hf_rate_limit"]
+    assert all("Retrying" not in line for line in found.failures[0].lines)
+
+
+def test_a_clock_that_is_days_away(tmp_path: Path) -> None:
+    """Lines that stand together are one event, though one of them tells another year."""
+    lines = [
+        "2026-03-01 10:00:00,123 - root - INFO - step: 12  loss:  2.31",
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2023-12-05T07:16:01 ***",
+    ]
+    found = diagnosis(tmp_path, "\n".join(lines))
+    assert [failure.mode for failure in found.failures] == ["cgroup_oom_slurm"]
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,9 @@ def rank(number: int) -> Rank:
     return Rank(ProcessKey("node-1", 100 + number, 1), "train", number=number)
 
 
-def profile(number: int, *stacks: tuple[tuple[Frame, ...], float]) -> Profile:
+def profile(number: int, *stacks: tuple[tuple[Frame, ...], float], rate: float = 100) -> Profile:
     weighted = tuple(Weighted("MainThread", True, frames, weight) for frames, weight in stacks)
-    return Profile(rank(number), "samples", sum(w for _, w in stacks), weighted)
+    return Profile(rank(number), "samples", sum(w for _, w in stacks), weighted, rate)
 
 
 def loads_and_waits(number: int, loads: float) -> Profile:
@@ -222,9 +222,9 @@ def whose(indices: Any) -> str:
 
 def test_speedscope_has_all_ranks_and_each() -> None:
     """In the profile of all, a frame that only some have says who."""
-    profiles = [profile(0, ((MAIN,), 10)), profile(1, ((MAIN, LOAD), 10))]
+    profiles = [profile(0, ((MAIN,), 10), rate=10), profile(1, ((MAIN, LOAD), 10), rate=10)]
     out = io.StringIO()
-    speedscope.write(out, profiles, tree.grow(profiles), "test", whose, rate=10)
+    speedscope.write(out, profiles, tree.grow(profiles), "test", whose)
     written = json.loads(out.getvalue())
     names = [frame["name"] for frame in written["shared"]["frames"]]
     merged, first, second = written["profiles"]

@@ -68,7 +68,6 @@ def write_pictures(
     profiles: Sequence[Profile],
     title: str,
     named: Named,
-    rate: float,
     diff: tuple[Sequence[int], Sequence[int]] | None,
 ) -> list[str]:
     """The names of the files that there are then."""
@@ -78,7 +77,7 @@ def write_pictures(
         return named([profiles[index].rank for index in indices])
 
     with open(folder / SPEEDSCOPE, "w", encoding="utf-8") as out:
-        speedscope.write(out, profiles, grown, title, whose, rate)
+        speedscope.write(out, profiles, grown, title, whose)
     ranks = [named([profile.rank]) for profile in profiles]
     unit = UNITS.get(profiles[0].unit, profiles[0].unit)
     sides = {whose(side): side for side in diff} if diff else None
@@ -104,6 +103,8 @@ def summary(profile: Profile, recorded: Recorded) -> dict[str, Any]:
         "pid": rank.pid,
         "unit": profile.unit,
         "whole": profile.whole,
+        "rate": profile.rate,
+        "stopped": recorded.stopped.get(rank.process),
         "notes": recorded.notes.get(rank.process, []),
         "files": {content: str(path) for content, path in files.items()},
     }

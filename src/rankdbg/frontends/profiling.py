@@ -55,6 +55,7 @@ class Recorded:
     files: dict[ProcessKey, dict[str, Path]] = field(default_factory=dict)
     notes: dict[ProcessKey, list[str]] = field(default_factory=dict)
     ranks: list[Rank] = field(default_factory=list)
+    stopped: dict[ProcessKey, float] = field(default_factory=dict)  # share of the time, by --native
     silent: list[Silence] = field(default_factory=list)
     clocks: dict[str, Clock] = field(default_factory=dict)
     cut_short: bool = False  # by the user
@@ -67,8 +68,9 @@ def record(
     folder: Path,
     wait: Callable[[float], bool],
 ) -> Recorded:
-    """`settings`: kind, seconds, rate, native, stack. `wait` returns whether it has waited to
-    the end. What comes home is written to the folder. Raises OSError if that is not possible."""
+    """`settings`: kind, seconds, rate, native, most_stopped, stack. `wait` returns whether it has
+    waited to the end. What comes home is written to the folder. Raises OSError if that is not
+    possible."""
     kind = str(settings["kind"])
     patience = BEGIN_SECONDS[kind] + EACH_SECONDS * _most_on_a_node(ranks)
     begun = session.ask(Question("profile", {"do": "begin", **settings}), ranks, patience)
@@ -105,6 +107,8 @@ def _bring_home(session: Session, came: Sequence[Answer], folder: Path, recorded
                 files = dict(_fetch_all(session, answer, folder))
                 recorded.files[answer.rank.process] = files
                 recorded.notes[answer.rank.process] = list(answer.value.get("notes", ()))
+                if answer.value.get("stopped") is not None:
+                    recorded.stopped[answer.rank.process] = round(answer.value["stopped"], 4)
             except RankdbgError as error:
                 recorded.silent.append(Silence(answer.rank, error.what))
         return clock

@@ -65,6 +65,14 @@ class Thread(NamedTuple):
     switches: int = 0  # how often it has been put onto a processor
 
 
+def threads(pid: int) -> list[int]:
+    """None of a process that is gone."""
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+
+
 def read_thread(pid: int, thread: int) -> Thread:
     """What a thread has done so far; nothing if it is gone."""
     try:

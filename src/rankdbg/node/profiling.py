@@ -20,7 +20,7 @@ from rankdbg import wire
 from rankdbg.node import memory_folding, processes
 from rankdbg.node.discovery import Process
 from rankdbg.node.inquiry import Key
-from rankdbg.node.spies import STARTING_SECONDS, Spy
+from rankdbg.node.spies import STARTING_SECONDS, Spy, affordable_rate
 
 PIECE = 4 << 20
 # Of processor time, for py-spy to read the symbols of an interpreter: many share few processors.
@@ -46,7 +46,9 @@ class Profiles:
         seconds = min(3600.0, max(0.1, float(message.get("seconds", 10.0))))
         rate = min(1000, max(1, int(message.get("rate", 100))))
         native = bool(message.get("native"))
-        self._spies = {key: Spy(*key, seconds, rate, native) for key in wanted}
+        most = float(message.get("most_stopped") or 1.0)
+        rates = {key: affordable_rate(key[0], rate, most) if native else rate for key in wanted}
+        self._spies = {key: Spy(*key, seconds, rates[key], native) for key in wanted}
         deadline = time.monotonic() + STARTING_SECONDS + EACH_SECONDS * len(wanted)
         reasons = {key: spy.wait_until_begun(deadline) for key, spy in self._spies.items()}
         return _outcome({key: reason or {} for key, reason in reasons.items()})
@@ -62,7 +64,7 @@ class Profiles:
                 found[key] = seen
                 continue
             self._kept[key] = {"folded": _in_memory(wire.encode(seen))}
-            found[key] = self._value(key, {}, _note(key))
+            found[key] = {**self._value(key, {}, _note(key)), "stopped": spy.stopped}
         self._spies = {}
         return _outcome(found)
 

@@ -24,6 +24,7 @@ class Profile:
     unit: str  # samples, bytes or microseconds
     whole: float  # what 100 % are
     stacks: tuple[Weighted, ...]
+    rate: float | None = None  # samples in a second, where these are the unit
 
     def share(self, weight: float) -> float:
         return weight / self.whole if self.whole else 0.0
@@ -32,13 +33,15 @@ class Profile:
 def read_profile(rank: Rank, documents: Iterable[Mapping[str, Any]]) -> Profile:
     """Several documents of one rank are of one unit: the memory of the process and of its GPUs.
     Raises KeyError, TypeError, IndexError or ValueError if they are not what they should be."""
-    unit, whole = "", 0.0
+    unit, whole, rate = "", 0.0, None
     stacks: list[Weighted] = []
     for document in documents:
         unit = str(document["unit"])
         whole += float(document["whole"])
+        if unit == "samples":
+            rate = float(document.get("rate", 100))  # nodes of the version before do not say it
         frames = [Frame(str(name), str(file), int(line)) for name, file, line in document["frames"]]
         for thread, main, indices, weight in document["stacks"]:
             chosen = tuple(frames[index] for index in indices)
             stacks.append(Weighted(str(thread), bool(main), chosen, float(weight)))
-    return Profile(rank, unit, whole, tuple(stacks))
+    return Profile(rank, unit, whole, tuple(stacks), rate)

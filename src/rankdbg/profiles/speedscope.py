@@ -35,13 +35,12 @@ def write(
     tree: Node,
     name: str,
     whose: Callable[[Sequence[int]], str],
-    rate: float = 1.0,
 ) -> None:
-    """`whose`: the ranks of these profiles, as text. `rate`: samples in a second."""
+    """`whose`: the ranks of these profiles, as text."""
     frames = _Frames()
     made = [_merged(tree, len(profiles), frames, whose)]
     made += [
-        _of_rank(profile, f"rank {whose([index])} · {profile.rank.host}", frames, rate)
+        _of_rank(profile, f"rank {whose([index])} · {profile.rank.host}", frames)
         for index, profile in enumerate(profiles)
     ]
     document = {
@@ -72,13 +71,13 @@ def _merged(
     return _sampled("all ranks: per cent of each, on average", "none", samples, weights)
 
 
-def _of_rank(profile: Profile, name: str, frames: _Frames, rate: float) -> dict[str, Any]:
+def _of_rank(profile: Profile, name: str, frames: _Frames) -> dict[str, Any]:
     samples, weights = [], []
     for stack in profile.stacks:
         thread = frames.number(stack.thread, Frame(stack.thread, "", 0))
         way = [frames.number(frame.function, frame) for frame in stack.frames]
         samples.append([thread, *way])
-        weights.append(stack.weight / rate if profile.unit == "samples" else stack.weight)
+        weights.append(stack.weight / profile.rate if profile.rate else stack.weight)
     return _sampled(name, UNITS.get(profile.unit, "none"), samples, weights)
 
 

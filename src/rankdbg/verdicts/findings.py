@@ -15,6 +15,7 @@ from rankdbg.verdicts.tracebacks import Traceback, read_traceback
 
 NEAR = 40  # lines: what stands closer together in one file, of one rank, is one event
 PYTHON_ERROR = "python_error"
+_DAY = 86_400.0
 # Errors that a process gets because another has ended.
 _OF_OTHERS = re.compile(
     r"\b(Dist(Backend|Network|Store)Error|BrokenPipeError|ConnectionResetError|EOFError"
@@ -68,22 +69,25 @@ class Findings:
 
     def _of_file(self, scan: FileScan) -> list[Finding]:
         found: list[Finding] = []
+        calmed: set[tuple[str, int]] = set()
         lines: dict[int, list[Hit]] = {}
         for hit in scan.hits:
             lines.setdefault(hit.offset, []).append(hit)
         for hits in lines.values():
             calm = [hit for hit in hits if hit.pattern.startswith("harmless:")]
             for hit in calm:
-                mode = hit.pattern.removeprefix("harmless:")
-                self.harmless.append(Calm(mode, hit.text, self._rules.harmless[mode].cause))
+                rule = self._rules.harmless[hit.pattern.removeprefix("harmless:")]
+                self.harmless.append(Calm(rule.mode, hit.text, rule.cause))
+                calmed |= {(mode, hit.line - back) for mode in rule.calms for back in range(3)}
             if not calm:
                 found += [
                     self._finding(scan, hit, self._rules.failures[hit.pattern.partition(":")[2]])
                     for hit in hits
                     if hit.pattern.startswith("failure:")
                 ]
+        found = [finding for finding in found if (finding.mode, finding.line) not in calmed]
         found += self._errors(scan, found)
-        return sorted(found, key=lambda finding: finding.line)
+        return _by_one_clock(sorted(found, key=lambda finding: finding.line))
 
     def _finding(self, scan: FileScan, hit: Hit, rule: FailureRule) -> Finding:
         origin = self._origins.of(scan.path, hit)
@@ -101,7 +105,7 @@ class Findings:
             if hit.pattern != TRACEBACK or hit.line <= last:
                 continue
             traceback = read_traceback(hit)
-            if traceback is None or any("Exception ignored in" in line for line in hit.before):
+            if traceback is None or "Exception ignored in" in "".join((*hit.before, hit.text)):
                 continue
             last = traceback.last
             if traceback.error.startswith(("SystemExit", "KeyboardInterrupt", "GeneratorExit")):
@@ -140,6 +144,24 @@ def _numbers(text: str) -> Iterator[int]:
         if first.isdigit() and len(first) < 7:
             end = int(last) if last.isdigit() else int(first)
             yield from range(int(first), min(end, int(first) + 100_000) + 1)
+
+
+def _by_one_clock(findings: list[Finding]) -> list[Finding]:
+    """Lines that stand together were written one after the other, whatever a clock says that is
+    days away: a machine with a wrong date, or a line that quotes another time."""
+    settled: list[Finding] = []
+    for finding in findings:
+        last = settled[-1] if settled else None
+        if (
+            last is not None
+            and finding.line - last.line <= NEAR
+            and finding.time is not None
+            and last.time is not None
+            and abs(finding.time - last.time) > _DAY
+        ):
+            finding = replace(finding, time=last.time)
+        settled.append(finding)
+    return settled
 
 
 def _joined(findings: list[Finding]) -> list[Finding]:

@@ -71,6 +71,7 @@ class FailureRule(LogRule):
 class HarmlessRule(LogRule):
     mode: str = ""
     cause: str = ""
+    calms: tuple[str, ...] = ()  # failures of which it says, on the line or just after, no harm
 
 
 @dataclass(frozen=True)

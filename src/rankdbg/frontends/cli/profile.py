@@ -132,7 +132,7 @@ def _record(
         if profiles:
             title = f"{options.kind} of ranks {named([p.rank for p in profiles])}"
             title += f", {recorded.seconds:.1f} s"
-            files = pictures.write_pictures(folder, profiles, title, named, options.rate, diff)
+            files = pictures.write_pictures(folder, profiles, title, named, diff)
         if not recorded.files:
             _clear(folder, existed)
     except KeyboardInterrupt:  # before the recording began, or for the second time
