@@ -104,6 +104,24 @@ def test_first_rank_starts_the_others() -> None:
     ) == {10: RANK0, 11: RANK1, 12: RANK2}
 
 
+def test_last_number_is_left_in_the_launcher() -> None:
+    """A launcher that sets its own RANK for each rank that it starts has that of the last."""
+    assert classified(
+        process(10, **by("torchrun", 1)),
+        process(11, 10, **by("torchrun", 0)),
+        process(12, 10, **by("torchrun", 1)),
+    ) == {10: LAUNCHER, 11: RANK0, 12: RANK1}
+
+
+def test_first_rank_starts_a_tool_too() -> None:
+    """What it starts with its own number beside the other ranks has loaded less, and is a child."""
+    assert classified(
+        process(10, **by("torchrun", 0)),
+        process(11, 10, **by("torchrun", 1)),
+        process(12, 10, **by("torchrun", 0), modules=20),
+    ) == {10: RANK0, 11: RANK1, 12: CHILD}
+
+
 # --- children -----------------------------------------------------------------------------
 
 

@@ -116,6 +116,25 @@ class _Job:
                     or (ancestor.number != process.number and process.labels.get("world") != 1)
                 ):
                     ancestor.kind = "launcher"
+        self._find_those_with_the_last_number()
+
+    def _find_those_with_the_last_number(self) -> None:
+        """Who sets its own RANK before it starts each rank keeps that of the last one. The last
+        one has loaded no less; what a rank itself starts with its number has."""
+        started: dict[int, list[Process]] = defaultdict(list)
+        for process in self.numbered():
+            started[process.ppid].append(process)
+        for process in self.numbered():
+            below = started[process.pid]
+            if (
+                _source(process) not in _SAID
+                and len({each.number for each in below}) > 1
+                and any(
+                    each.number == process.number and each.modules >= process.modules > 0
+                    for each in below
+                )
+            ):
+                process.kind = "launcher"
 
     def _find_children(self) -> None:
         """A process with the number of one above it has inherited it."""
