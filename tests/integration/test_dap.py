@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -94,9 +95,18 @@ def test_one_attach_stops_all_torch_ranks_at_a_breakpoint(job: Job, count: int) 
             assert frames(session, stop["threadId"])[0] == ("train", line_of(TORCH, "in train"))
             assert evaluate(session, stop["threadId"], "RANK") == str(rank)
         assert any(name.startswith("rank 1 · hosts=0 gpus=1 · ") for name in editor.sessions)
-        everybody = f"ranks 0-{count - 1} stopped at dap_torch.py:"
-        wait_for(lambda: everybody in editor.parent.console(), editor.parent.console)
+        wait_for(lambda: told_of(editor) == {*range(count)}, editor.parent.console)
         editor.leave()
+
+
+def told_of(editor: Editor) -> set[int]:
+    """The ranks that the parent's console said to have stopped: those at once in one line."""
+    found = set()
+    for line in re.findall(r"^ranks? ([\d,-]+) stopped at", editor.parent.console(), re.MULTILINE):
+        for part in line.split(","):
+            first, _, last = part.partition("-")
+            found |= {*range(int(first), int(last or first) + 1)}
+    return found
 
 
 def test_conditions_log_points_and_hit_counts_are_debugpys(editor: Editor) -> None:
