@@ -1,7 +1,7 @@
 """Nsight Systems from the start of a job: which ranks, which steps, and the command line.
 
     RANKDBG_NSYS_WORKERS    '*policy*,vllm*': patterns of workers' names
-    RANKDBG_NSYS_STEPS      '3:7': from step 3 on, until step 7 begins
+    RANKDBG_NSYS_STEPS      '3:7': from step 3 on, until step 7 begins; 'later': when asked
     RANKDBG_NSYS_OPTIONS    '{"trace": "cuda,nvtx"}': options of `nsys profile`
 
 NeMo RL's variables mean the same, and only both of its first two together mean something.
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 OURS = ("RANKDBG_NSYS_WORKERS", "RANKDBG_NSYS_STEPS", "RANKDBG_NSYS_OPTIONS")
 NEMO = ("NRL_NSYS_WORKER_PATTERNS", "NRL_NSYS_PROFILE_STEP_RANGE", "NRL_NSYS_EXTRA_OPTIONS")
+# Steps that never come: `rankdbg profile --kind nsys` will say when.
+LATER = (0, 0)
 # What nsys itself sets in everything that it starts.
 UNDER_NSYS = "NSYS_PROFILING_SESSION_ID"
 
@@ -70,6 +72,8 @@ class Wish:
         return "", ""
 
     def range_text(self) -> str:
+        if self.steps == LATER:
+            return "later"
         return f"{self.steps[0]}:{self.steps[1]}" if self.steps else ""
 
     def report_name(self, worker: str) -> str:
@@ -115,7 +119,10 @@ def parse_patterns(text: str) -> list[str]:
 
 
 def parse_steps(text: str, source: str) -> Steps:
-    """`3:7` as NeMo RL means it: one-based, from the first on and until the second begins."""
+    """`3:7` as NeMo RL means it: one-based, from the first on and until the second begins.
+    Or `later`."""
+    if text.strip() == "later":
+        return LATER
     words = [word.strip() for word in text.split(":")]
     if len(words) != 2:
         near = text.replace("-", ":")

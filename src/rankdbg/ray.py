@@ -66,7 +66,13 @@ def _profile(name: str, wanted: dict[str, Any], plugin: bool) -> dict[str, str]:
     values = {
         ours: os.environ.get(theirs, "") for ours, theirs in zip(nsys.OURS, asked, strict=True)
     }
-    return values if plugin else {**values, "RANKDBG_NSYS_NAME": name}
+    # Either way nsys can be found by the name of its worker.
+    return {**values, "RANKDBG_NSYS_WORKER" if plugin else "RANKDBG_NSYS_NAME": name}
+
+
+def any_is_profiled() -> bool:
+    """Whether a worker was named here that runs under nsys."""
+    return any(_names.values())
 
 
 def _remember(name: str, fits: bool, wish: Wish) -> None:
@@ -79,7 +85,7 @@ def _remember(name: str, fits: bool, wish: Wish) -> None:
 
 def _tell_if_none(wish: Wish) -> None:
     """A typing error in a pattern must not cost a day's run its profile without a word."""
-    if not any(_names.values()):
+    if not any_is_profiled():
         sys.stderr.write(
             f"rankdbg: nothing was profiled: no worker fits {', '.join(wish.patterns)}; "
             f"there were: {', '.join(sorted(_names))}\n"

@@ -22,8 +22,8 @@ from profilers import Nsight, needs_nsys
 from waiting import wait_for
 
 pytestmark = [needs_nsys, pytest.mark.skipif(bool(ray_cluster.missing()), reason="needs Ray")]
-# In namespaces of its own, which outlive the driver for as long as the test wants.
-INSIDE = 'ip link set lo up; "$@"; echo ended; cat >/dev/null'
+# In namespaces of its own, as in a container: what is left there is killed when the driver ends.
+INSIDE = 'ip link set lo up; "$@"; exit'
 UNSHARE = ("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc")
 
 
@@ -38,8 +38,9 @@ def short_path() -> Iterator[Path]:
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
-    """A worker whose name fits, and one of Ray's own plugin, keep their interpreter; the report of
-    a range of steps is there while the job goes on; others run without."""
+    """By the agent and by Ray's own plugin: they keep their interpreter. The report of a range of
+    steps is there while the job goes on, one of a range that has not ended when the driver has;
+    others run without."""
     python = short_path / "my python"
     python.write_text(f'#!/bin/sh\nMY_PYTHON=yes exec {sys.executable} "$@"\n')
     python.chmod(0o700)
@@ -50,7 +51,7 @@ def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
     with open(tmp_path / "stderr", "w") as told:
         process = subprocess.Popen(
             [*UNSHARE, "sh", "-c", INSIDE, "-", *words],
-            env={**ray_environment(), **nsight.environment, "FAKE_NSYS_SLOW": "1"},
+            env={**ray_environment(), **nsight.environment, "FAKE_NSYS_SLOW": "3"},
             cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -59,25 +60,28 @@ def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
         )
     assert process.stdout is not None
     try:
-        lines = iter(process.stdout.readline, "ended\n")
-        answer = next((line for line in lines if line.startswith("{")), "")
+        answer = next((line for line in process.stdout if line.startswith("{")), "")
         assert answer, (tmp_path / "stderr").read_text()
         workers = json.loads(answer)
         check_workers(workers)
-        wanted = f"vllm_generation_worker_2:3_{workers['named']['pid']}.nsys-rep"
-        reports = short_path / "ray"
-        wait_for(
-            lambda: list(reports.glob(f"session_2*/logs/nsight/{wanted}")),
-            lambda: list(reports.rglob("*.nsys-rep")),
-        )
+        first = f"vllm_generation_worker_2:3_{workers['named']['pid']}.nsys-rep"
+        second = f"vllm by plugin_2:3_{workers['plugin']['pid']}.nsys-rep"
+        wait_for(lambda: reports(short_path) == {first}, lambda: reports(short_path))
     finally:
-        process.communicate(timeout=30)
+        process.communicate(timeout=60)
+    assert reports(short_path) == {first, second}
+
+
+def reports(folder: Path) -> set[str]:
+    """Of the one session that was there."""
+    found = folder.glob("ray/session_2*/logs/nsight/*.nsys-rep")
+    return {path.name for path in found}
 
 
 def check_workers(workers: dict[str, Any]) -> None:
     assert not any("nsys" in word for word in workers["other"]["above"])
     assert any("--output=" in word for word in workers["named"]["above"])
-    assert any(word.endswith("/by plugin_%p") for word in workers["plugin"]["above"])
+    assert any(word.endswith("/vllm by plugin_2:3_%p") for word in workers["plugin"]["above"])
     assert [workers[name]["mine"] for name in ("other", "named", "plugin")] == [None, "yes", "yes"]
 
 

@@ -115,6 +115,40 @@ def test_no_step_of_the_range(profiled: Profiled) -> None:
     assert status == 0
     assert "no report: the program told no step of 20:30 (the last was 4)" in told
     assert profiled.reports() == {}
+    options = ("--nsys", "steps", "--nsys-steps", "1:2")
+    _, _, told = profiled.run(sys.executable, STEPS, 0, options=options)
+    assert "told no step of 1:2 (it calls rankdbg.progress(step) nowhere)" in told
+
+
+def test_captured_when_asked(profiled: Profiled, tmp_path: Path) -> None:
+    """A rank that waits under nsys is captured once, for as long as one likes; its report comes
+    home. One that does not is told how it could have been."""
+    command = (sys.executable, LAUNCH, 2, PROGRAMS / "behave.py", "waits", "waits")
+    options = ("--nsys", "behave_0", "--nsys-steps", "later")
+    profiled.start(*command, options=options)
+    profiled.job.wait_for(lambda ranks: [rank.agent for rank in ranks] == [True, True])
+    words = ("profile", "--kind", "nsys", "--seconds", 0.5, "--output")
+
+    shown = profiled.job.cli(*words, tmp_path / "first")
+    assert shown.returncode == 0, shown.stderr
+    assert re.match(r"rank 0: 0\.\d s, captured by nsys\n", shown.stdout)
+    assert "silent: 1  (no nsys waits for it; next time: rankdbg run --nsys" in shown.stdout
+    (report,) = (tmp_path / "first/ranks").iterdir()
+    assert f"ranks/{report.name}\n" in shown.stdout
+    assert report.read_text().endswith("written at stop\n")
+    assert [*profiled.reports().values()] == [report.read_text()]
+
+    again = profiled.job.cli(*words, tmp_path / "again")
+    assert (again.returncode, (tmp_path / "again").exists()) == (1, False)
+    assert "silent: 0  (nsys has captured it already, and does so once)" in again.stdout
+
+
+def test_nobody_asks(profiled: Profiled) -> None:
+    """It waits in vain, and says so at the end."""
+    options = ("--nsys", "steps", "--nsys-steps", "later")
+    status, _, told = profiled.run(sys.executable, STEPS, 4, options=options)
+    assert (status, profiled.reports()) == (0, {})
+    assert "no report: nobody has asked for one: rankdbg profile RANKS --kind nsys" in told
 
 
 def test_nsys_is_missing(profiled: Profiled) -> None:
@@ -122,7 +156,7 @@ def test_nsys_is_missing(profiled: Profiled) -> None:
     (Path(profiled.nsight.environment["PATH"].split(os.pathsep)[0]) / "nsys").unlink()
     status, output, told = profiled.run(sys.executable, STEPS, 1, options=("--nsys", "*"))
     assert (status, output) == (0, "reads \n")
-    assert f"rankdbg: not profiled: nsys is not on PATH on {os.uname().nodename}\n" in told
+    assert f"rankdbg: not profiled: nsys is not on PATH on {os.uname().nodename}; add " in told
 
 
 def test_no_rank_fits(profiled: Profiled) -> None:

@@ -3,6 +3,7 @@
 It goes on until its input ends, as a training does after the steps that were captured.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -29,18 +30,22 @@ if __name__ == "__main__":
     ray.init(
         num_cpus=4, include_dashboard=False, object_store_memory=80_000_000, _temp_dir=temporary
     )
-    # As a user of Ray's own plugin writes it, with an interpreter of the worker's own.
-    options = {"t": "cuda,nvtx", "o": "'by plugin_%p'", "stop-on-exit": "true"}
+    given = {"py_executable": python}
     environments = {
-        "plugin": {"nsight": options, "py_executable": python},
+        "plugin": rankdbg.ray.runtime_env(given, name="vllm by plugin", plugin=True),
         "other": rankdbg.ray.runtime_env(name="other_worker"),
-        "named": rankdbg.ray.runtime_env({"py_executable": python}, name="vllm_generation_worker"),
+        "named": rankdbg.ray.runtime_env(given, name="vllm_generation_worker"),
     }
+    # Behind the range, which is 2:3, and in the middle of it.
+    steps = {"plugin": 2, "other": 3, "named": 3}
     workers = {
         name: Worker.options(runtime_env=environment).remote()
         for name, environment in environments.items()
     }
-    told = {name: ray.get(worker.train.remote(3)) for name, worker in workers.items()}
+    told = {name: ray.get(worker.train.remote(steps[name])) for name, worker in workers.items()}
     print(json.dumps(told), flush=True)
     sys.stdin.read()
+    ray.kill(workers["plugin"])  # Ray then kills its process group too
+    with contextlib.suppress(ray.exceptions.RayActorError):
+        ray.get(workers["plugin"].train.remote(1))
     ray.shutdown()

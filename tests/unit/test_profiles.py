@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import threading
 from typing import Any
 
 import pytest
 
 from rankdbg.agent import memory_profiler
 from rankdbg.node.folding import fold
+from rankdbg.node.spies import affordable_rate
 from rankdbg.profiles import chrome, comparing, flame, speedscope, tree
 from rankdbg.profiles.documents import Profile, Weighted, read_profile
 from rankdbg.profiles.trace_events import PORTION, Trace, find_base
@@ -42,6 +45,28 @@ def profile(number: int, *stacks: tuple[tuple[Frame, ...], float], rate: float =
 
 def loads_and_waits(number: int, loads: float) -> Profile:
     return profile(number, ((MAIN, LOAD), loads), ((MAIN, STEP, REDUCE), 100 - loads))
+
+
+# --- from outside -------------------------------------------------------------------------
+
+
+def test_many_threads_are_looked_at_less_often() -> None:
+    """--native stops a process for as long as it has threads; never for ever, and not more often
+    than was asked for."""
+    pid, over = os.getpid(), threading.Event()
+    alone = affordable_rate(pid, 20, 0.05)
+    assert affordable_rate(pid, 5, 0.05) == 5
+    crowd = [threading.Thread(target=over.wait) for _ in range(100)]
+    for thread in crowd:
+        thread.start()
+    try:
+        assert alone / 10 < affordable_rate(pid, 20, 0.05) < alone / 3
+        assert affordable_rate(pid, 20, 1.0) == 20
+        assert affordable_rate(pid, 20, 0.0001) == 1
+    finally:
+        over.set()
+        for thread in crowd:
+            thread.join()
 
 
 # --- folded stacks ------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def test_interpreter_is_kept(plugins: Any, tmp_path: Path) -> None:
     made = command(plugins, tmp_path, "default", "uv run --locked python")
     folder = tmp_path / "session" / "logs" / "nsight"
     assert made == (
-        f"nsys profile -t cuda,cudnn,cublas,nvtx -o {folder}/worker_process_%p "
+        f"{shutil.which('setsid')} --wait nsys profile -t cuda,cudnn,cublas,nvtx -o {folder}/worker_process_%p "
         "--stop-on-exit=true uv run --locked python"
     )
 

@@ -1,4 +1,4 @@
-"""A rank under nsys: capture begins and ends where a range of steps does.
+"""A rank under nsys: capture begins and ends where a range of steps does, or when one is asked.
 
 nsys waits for cudaProfilerStart() and cudaProfilerStop(). Both are called once; at the end of
 the program at the latest, which then waits for the report: a launcher that sees a rank end may
@@ -12,6 +12,7 @@ import sys
 from time import monotonic, sleep
 
 from rankdbg.agent import card, threads
+from rankdbg.nsys import LATER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,19 +60,49 @@ def at_exit() -> None:
     if os.getpid() != _pid:  # the child of a fork
         return
     first, end = _steps
-    if _state == "waiting":
-        _say(f"no report: the program told no step of {first}:{end} (the last was {card.step})")
+    if _state == "waiting" and _steps == LATER:
+        _say("no report: nobody has asked for one: rankdbg profile RANKS --kind nsys")
+    elif _state == "waiting":
+        last = f"the last was {card.step}"
+        if card.step is None:
+            last = "it calls rankdbg.progress(step) nowhere"
+        _say(f"no report: the program told no step of {first}:{end} ({last})")
     _turn("on", "over")
     if _state == "over" and _report:
-        _wait_for_report()
+        why = _wait_for_report()
+        if why:
+            _say(f"no report: {why}")
 
 
-def _turn(before: str, after: str) -> None:
-    """Only one thread does, and only in the process that was armed."""
+def begin_now() -> str:
+    """Without waiting for a step. Why that cannot be, or ``."""
+    if os.getpid() != _pid or _state == "idle":
+        return (
+            "no nsys waits for it; next time: rankdbg run --nsys PATTERN --nsys-steps later -- ..."
+        )
+    if _state != "waiting":
+        now = "captures it just now" if _state == "on" else "has captured it already"
+        return f"nsys {now}, and does so once"
+    why = _turn("waiting", "on")
+    if not why:
+        card.at_step = None  # which steps it is at does not matter any more
+    return why
+
+
+def end_now() -> tuple[str, str]:
+    """The report, once it is whole; or why there is none."""
+    why = _turn("on", "over")
+    if not why and not _report:
+        why = "where nsys writes its report is not known here: rankdbg collect looks for it"
+    return _report, why or _wait_for_report()
+
+
+def _turn(before: str, after: str) -> str:
+    """Only one thread does, and only in the process that was armed. Why it has failed, or ``."""
     global _state
     with _lock:
         if _state != before or os.getpid() != _pid:
-            return
+            return ""
         _state = after
     if after == "over":
         card.at_step = None
@@ -79,6 +110,7 @@ def _turn(before: str, after: str) -> None:
     if why:
         _say(f"no capture: {why}")
         _state, card.at_step = "idle", None
+    return why
 
 
 def _call(which: str) -> str:
@@ -114,23 +146,25 @@ def _loaded_libraries() -> list[str]:
         return []
 
 
-def _wait_for_report() -> None:
-    deadline = monotonic() + _seconds()
+def _wait_for_report() -> str:
+    """Until it is whole. Why it is not there, or ``."""
+    deadline = monotonic() + wait_seconds()
     size, since = -1, monotonic()
     while monotonic() < deadline:
         now = _size(_report)
         if now != size:
             size, since = now, monotonic()
         elif size > 0 and monotonic() - since > REST_SECONDS:
-            return
+            break
         if os.getppid() != _parent:  # nsys has ended, whatever it has written
             break
         if size <= 0 and _is_full(os.path.dirname(_report)):
-            _say(f"no report: the disk is full at {os.path.dirname(_report)}")
-            return
+            return f"the disk is full at {os.path.dirname(_report)}"
         sleep(0.02)
-    if size <= 0:
-        _say(f"no report: nsys has not written {_report} in {_seconds():g} s")
+    if size > 0:
+        return ""
+    late = f"nsys has not written {_report} in {wait_seconds():g} s"
+    return f"{late}; RANKDBG_NSYS_WAIT=SECONDS waits longer"
 
 
 def _size(path: str) -> int:
@@ -148,7 +182,8 @@ def _is_full(directory: str) -> bool:
     return there.f_bavail * there.f_frsize < LEAST_FREE
 
 
-def _seconds() -> float:
+def wait_seconds() -> float:
+    """For a report, at the end of a program."""
     text = os.environ.get("RANKDBG_NSYS_WAIT", "")
     try:
         return max(0.0, float(text))

@@ -103,10 +103,11 @@ class _Recording:
 
     def _begin(self) -> Finish | None:
         """None, with the reason in `outcome`, where there is nothing to record."""
-        from rankdbg.agent import memory_profiler, torch_profiler
+        from rankdbg.agent import memory_profiler, nsys_profiler, torch_profiler
 
         path = os.path.join(str(self._message.get("directory")), str(os.getpid()))
-        kind = memory_profiler if self._message.get("kind") == "memory" else torch_profiler
+        kinds: dict[Any, Any] = {"memory": memory_profiler, "nsys": nsys_profiler}
+        kind = kinds.get(self._message.get("kind"), torch_profiler)
         with threads.AtWork():
             begun: Finish | str = kind.begin(path, bool(self._message.get("stack")))
         if isinstance(begun, str):

@@ -2,15 +2,16 @@
 
 Ray (up to 2.60 at least) makes `nsys profile OPTIONS python` of what a runtime environment's
 `nsight` says: whatever interpreter the environment has, a pip, conda or uv one or that of
-`py_executable`, is dropped. It does not quote the options for the shell that reads them, and
-two environments that are made at the same time may get each other's. This happens in Ray's
+`py_executable`, is dropped. It does not quote the options for the shell that reads them, two
+environments that are made at the same time may get each other's, and what nsys writes when its
+worker has ended is lost if Ray ends then too. This happens in Ray's
 runtime environment agent, a process on each node; there the one function is replaced, in
 memory, and nothing of Ray's is written to.
 """
 
 from __future__ import annotations
 
-from rankdbg.agent import imports
+from rankdbg.agent import imports, under_nsys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _command(module: Any, plugin: Any, runtime_env: Any) -> str:
     output = str(options.get("o", module.NSIGHT_DEFAULT_CONFIG["o"]))
     options["o"] = str(plugin._nsight_dir / output)
     words = module.parse_nsight_config({name: str(value) for name, value in options.items()})
-    return " ".join(map(quoted, words))
+    return " ".join(map(quoted, [*under_nsys.out_of_reach(), *words]))
 
 
 def quoted(word: str) -> str:

@@ -46,6 +46,7 @@ def begin() -> None:
         _settle(wish)
     elif os.environ.get(nsys.UNDER_NSYS):
         # Somebody else's nsys, such as Ray's plugin; NeMo RL minds its steps itself.
+        _leave_group_of_nsys()
         if wish.steps and os.environ.get(nsys.OURS[1]):
             os.environ[PROFILED] = str(os.getpid())
             _arm(wish.steps, "")
@@ -63,16 +64,18 @@ def _run_again(wish: nsys.Wish) -> None:
     if not worker:
         if names:
             _tell_names([*names, *numbered], wish)
+            _wait_for_workers_at_exit()
         return
     if worker not in names:
         worker = worker.rpartition("_")[0]  # the number is no part of the name
     program = _find("nsys")
     if not program or not sys.executable:
         missing = "Python does not know its own path" if program else "nsys is not on PATH"
-        _say(f"not profiled: {missing} on {os.uname().nodename}")
+        advice = "" if program else "; add the directory of Nsight Systems there"
+        _say(f"not profiled: {missing} on {os.uname().nodename}{advice}")
         return
     output = os.path.join(_directory(), wish.report_name(worker))
-    before = [*_out_of_reach(), *wish.command(program, output)]
+    before = [*(out_of_reach() if os.environ.get(NAME) else ()), *wish.command(program, output)]
     given = wish.profile_options(output).get("output", "report%n")  # nsys's own default
     environment = {**os.environ, WORKER: worker, REPORT: os.path.abspath(given)}
     _say(f"Nsight profiling enabled for worker '{worker}' (matched pattern '{pattern}')")
@@ -147,10 +150,26 @@ def _directory() -> str:
     return os.environ.get("TMPDIR") or "/tmp"
 
 
-def _out_of_reach() -> list[str]:
-    """Ray kills the process group of a worker that has ended, and with it the nsys that still
-    writes its report: it gets a session of its own."""
-    setsid = _find("setsid") if os.environ.get(NAME) else ""
+def _wait_for_workers_at_exit() -> None:
+    """Registered before Ray is loaded, it comes after Ray has shut down."""
+    import atexit
+
+    pid = os.getpid()
+
+    def wait() -> None:
+        if os.getpid() == pid and "rankdbg.ray" in sys.modules:
+            from rankdbg.agent import workers_reports
+
+            workers_reports.wait()
+
+    atexit.register(wait)
+
+
+def out_of_reach() -> list[str]:
+    """What to put before nsys in a worker of Ray's: when Ray stops, it kills the process groups
+    that it has started, and with them an nsys that still writes its report. So nsys gets a session
+    of its own."""
+    setsid = _find("setsid")
     return [setsid, "--wait"] if setsid else []
 
 
@@ -170,12 +189,22 @@ def _settle(wish: nsys.Wish) -> None:
     """This is the rank itself, under nsys."""
     pid = os.getpid()
     os.environ[PROFILED] = str(pid)
+    _leave_group_of_nsys()
     host = os.uname().nodename
     report = nsys.expand(os.environ[REPORT], pid, host, os.environ)
     if report:
         _describe(report, wish, host)
     if wish.steps:
         _arm(wish.steps, report)
+
+
+def _leave_group_of_nsys() -> None:
+    """Ray also kills the process group that a worker is in as soon as that worker has ended."""
+    if _RAY_SCRIPTS in identity.invocation(sys.orig_argv)[2]:
+        try:
+            os.setpgid(0, 0)
+        except OSError:  # it leads a session, and so is in no group of nsys
+            pass
 
 
 def _arm(steps: nsys.Steps, report: str) -> None:

@@ -86,6 +86,12 @@ def write_pictures(
     return [name for name in (FLAME, SPEEDSCOPE, TRACE) if (folder / name).exists()]
 
 
+def nsys_reports(recorded: Recorded, folder: Path) -> list[str]:
+    """Their names below the folder: nsys has its own pictures."""
+    files = [recorded.files[rank.process] for rank in recorded.ranks]
+    return [str(each["nsys"].relative_to(folder)) for each in files if "nsys" in each]
+
+
 def make_folder(path: Path) -> Path:
     """A new one that nobody else can read, with one for the files of ranks in it."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,16 +100,15 @@ def make_folder(path: Path) -> Path:
     return ranks
 
 
-def summary(profile: Profile, recorded: Recorded) -> dict[str, Any]:
-    rank = profile.rank
+def summary(rank: Rank, profile: Profile | None, recorded: Recorded) -> dict[str, Any]:
     files = recorded.files.get(rank.process, {})
     return {
         "rank": rank.number,
         "host": rank.host,
         "pid": rank.pid,
-        "unit": profile.unit,
-        "whole": profile.whole,
-        "rate": profile.rate,
+        "unit": profile.unit if profile else None,
+        "whole": profile.whole if profile else None,
+        "rate": profile.rate if profile else None,
         "stopped": recorded.stopped.get(rank.process),
         "notes": recorded.notes.get(rank.process, []),
         "files": {content: str(path) for content, path in files.items()},

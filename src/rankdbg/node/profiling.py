@@ -21,12 +21,19 @@ from rankdbg.node import memory_folding, processes
 from rankdbg.node.discovery import Process
 from rankdbg.node.inquiry import Key
 from rankdbg.node.spies import STARTING_SECONDS, Spy, affordable_rate
+from rankdbg.node.standstill import Standstill
 
 PIECE = 4 << 20
 # Of processor time, for py-spy to read the symbols of an interpreter: many share few processors.
 EACH_SECONDS = 0.2
 # What agents call their files, after the pid of the process.
-ENDINGS = {".trace.json": "trace", ".memray": "memray", ".pickle": "snapshot", ".folded": "gpu"}
+ENDINGS = {
+    ".trace.json": "trace",
+    ".memray": "memray",
+    ".pickle": "snapshot",
+    ".folded": "gpu",
+    ".nsys-rep": "nsys",
+}
 
 Contents = dict[str, int]  # what it is -> an open file
 
@@ -36,6 +43,7 @@ class Profiles:
 
     def __init__(self) -> None:
         self._spies: dict[Key, Spy] = {}
+        self._standstill: Standstill | None = None
         self._directory = ""
         self._kept: dict[Key, Contents] = {}
 
@@ -48,6 +56,8 @@ class Profiles:
         native = bool(message.get("native"))
         most = float(message.get("most_stopped") or 1.0)
         rates = {key: affordable_rate(key[0], rate, most) if native else rate for key in wanted}
+        if native:
+            self._standstill = Standstill(pid for pid, _ in wanted)
         self._spies = {key: Spy(*key, seconds, rates[key], native) for key in wanted}
         deadline = time.monotonic() + STARTING_SECONDS + EACH_SECONDS * len(wanted)
         reasons = {key: spy.wait_until_begun(deadline) for key, spy in self._spies.items()}
@@ -55,6 +65,7 @@ class Profiles:
 
     def end_spies(self) -> Any:
         found: dict[Key, Any] = {}
+        stopped = self._end_standstill()
         for spy in self._spies.values():
             spy.interrupt()
         for key, spy in self._spies.items():
@@ -64,9 +75,14 @@ class Profiles:
                 found[key] = seen
                 continue
             self._kept[key] = {"folded": _in_memory(wire.encode(seen))}
-            found[key] = {**self._value(key, {}, _note(key)), "stopped": spy.stopped}
+            found[key] = {**self._value(key, {}, _note(key)), "stopped": stopped.get(key[0])}
         self._spies = {}
         return _outcome(found)
+
+    def _end_standstill(self) -> dict[int, float]:
+        seen = self._standstill.end() if self._standstill else {}
+        self._standstill = None
+        return seen
 
     # --- by agents --------------------------------------------------------------------
 
@@ -134,6 +150,7 @@ class Profiles:
         return {"data": packed, "size": len(data)}
 
     def drop(self) -> None:
+        self._end_standstill()
         for spy in self._spies.values():
             spy.close()
         for contents in self._kept.values():

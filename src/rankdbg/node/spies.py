@@ -2,7 +2,7 @@
 
 It reads the memory of a process that runs on (--nonblocking), so it costs that process next to
 nothing and cannot leave it stopped. Frames of C can only be had by stopping it at each sample;
-that is done under the rules of attaching.py, and what it has cost is told.
+that is done under the rules of attaching.py.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ STARTING_SECONDS = 10.0
 # To write down what it has seen.
 ENDING_SECONDS = 5.0
 # For how long --native stops a process at each sample, in which py-spy attaches to each of its
-# threads (measured). The first one takes a second and more where torch's symbols are read.
+# threads (measured). The first one takes 0.5 to 3 s where torch's symbols have to be read.
 NATIVE_SECONDS, NATIVE_SECONDS_A_THREAD = 0.0005, 0.00015
 _LOOK_EVERY = 0.01
 
@@ -37,10 +37,6 @@ class Spy:
         self._guard_stdin = -1
         self._native = native
         self._rate = rate
-        self._sampling_since = 0.0, 0.0  # by the clock; and py-spy's processor time by then
-        # Share of the time in which the process was stopped, or more: if py-spy had to wait for
-        # a processor, then perhaps with the process in its hands.
-        self.stopped: float | None = None
         self.reason = self._unfit()
         self._child = None if self.reason else self._begin(seconds, rate)
 
@@ -59,12 +55,12 @@ class Spy:
         words = [str(pyspy.executable()), "record", "--pid", str(self._pid)]
         words += ["--format", "raw", "--output", f"/dev/fd/{self._stacks}"]
         # It ends by itself, whoever has gone away by then.
-        words += ["--duration", str(math.ceil(seconds + ENDING_SECONDS)), "--rate", str(rate)]
+        words += ["--duration", str(math.ceil(seconds)), "--rate", str(rate)]
         words += ["--threads", "--idle", "--full-filenames"]
         words.append("--native" if self._native else "--nonblocking")
         stdin = subprocess.DEVNULL
         if self._native:
-            longest = f"{seconds + STARTING_SECONDS + 2 * ENDING_SECONDS:.3f}"
+            longest = f"{seconds + STARTING_SECONDS + ENDING_SECONDS:.3f}"
             guarded = [str(self._pid), str(self._start), longest, "0"]
             words = [*attaching.GUARD, *guarded, *words]
             stdin, self._guard_stdin = os.pipe()
@@ -87,7 +83,6 @@ class Spy:
         while not self.reason and self._child is not None:
             ended = self._child.poll() is not None  # first: it may do all of it meanwhile
             if b"Sampling process" in _content(self._said):
-                self._sampling_since = time.monotonic(), self._processor_time()
                 break
             if ended:
                 self.reason = str(failure("py-spy", self._complaint(), self._pid))
@@ -117,36 +112,19 @@ class Spy:
 
     def interrupt(self) -> None:
         """It then writes down what it has seen."""
-        pid = self._pyspy()
-        if pid is None:
+        if self._child is None or self._child.poll() is not None:
             return
-        since, spent = self._sampling_since
-        if self._native and since:
-            self.stopped = (self._processor_time() - spent) / (time.monotonic() - since)
+        pid = self._child.pid
+        if self._native:  # it is the child of its guard
+            try:
+                with open(f"/proc/{pid}/task/{pid}/children") as file:
+                    pid = int(file.read().split()[0])
+            except (OSError, IndexError):
+                return
         try:
             os.kill(pid, signal.SIGINT)
         except ProcessLookupError:
             pass
-
-    def _pyspy(self) -> int | None:
-        """Its process, if it still runs."""
-        if self._child is None or self._child.poll() is not None:
-            return None
-        pid = self._child.pid
-        if not self._native:
-            return pid
-        try:  # it is the child of its guard
-            with open(f"/proc/{pid}/task/{pid}/children") as file:
-                return int(file.read().split()[0])
-        except (OSError, IndexError):
-            return None
-
-    def _processor_time(self) -> float:
-        """That py-spy has used so far. With --native it has the process in its hands then."""
-        pid = self._pyspy()
-        if pid is None:
-            return 0.0
-        return sum(processes.read_thread(pid, each).cpu_seconds for each in processes.threads(pid))
 
     def _kill(self) -> None:
         assert self._child is not None

@@ -4,6 +4,8 @@
   rankdbg profile --diff 0 7 --open     what rank 7 does more of, in the browser
   rankdbg profile 0-7 --kind torch      operators and kernels on one time line
   rankdbg profile 3 --kind memory       who holds memory
+  rankdbg profile 3 --kind nsys         a report of Nsight Systems, which has started rank 3
+                                        (rankdbg run --nsys train_3 --nsys-steps later)
 
 ^C ends it early and keeps what there is by then.
 """
@@ -11,6 +13,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -26,7 +29,15 @@ if TYPE_CHECKING:
     from rankdbg.frontends.reports.profiles import ProfileReport
     from rankdbg.session import Session
 
-KINDS = ("cpu", "torch", "memory")
+KINDS = ("cpu", "torch", "memory", "nsys")
+RATE, NATIVE_RATE = 100, 20
+# Of the time, by --native, unless --rate says otherwise: ranks with many threads are then looked
+# at less often.
+MOST_STOPPED = 0.05
+NATIVE_NOTE = """\
+--native stops the ranks at each sample{share}, and once for 0.5
+to 3 s if they have torch loaded; for longer if the machine is busy
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=KINDS,
         default="cpu",
         help="cpu: samples of all threads, by py-spy from outside (default); torch: torch.profiler "
-        "inside the ranks; memory: memray and torch's own record of GPU memory, inside",
+        "inside the ranks; memory: memray and torch's own record of GPU memory, inside; nsys: ranks "
+        "that wait under nsys (run --nsys-steps later)",
     )
     parser.add_argument(
         "--rate", type=positive, metavar="HZ", help="cpu: samples in a second (default: 100)"
@@ -47,7 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--native",
         action="store_true",
-        help="cpu: frames of C too; stops a rank at each sample (default rate then: 20)",
+        help="cpu: frames of C too. Stops a rank at each sample, some 5 %% of the time (20 samples "
+        "a second, fewer where there are many threads), and once for 0.5 to 3 s if it has torch "
+        "loaded",
     )
     parser.add_argument(
         "--stack", action="store_true", help="torch: the Python stack of each operator too"
@@ -69,14 +83,17 @@ def run(options: argparse.Namespace) -> int:
     with open_session(options) as session:
         ranks, everybody, sides = _choose(session, options)
         folder = Path(options.output or f"rankdbg-profile-{time.strftime('%Y%m%d-%H%M%S')}")
+        if options.native:
+            share = f", some {100 * MOST_STOPPED:.0f} % of the time" if options.most_stopped else ""
+            sys.stderr.write(NATIVE_NOTE.format(share=share))
         report = _record(session, ranks, everybody, sides, options, folder)
     if options.json:
         print_json("profile", report.as_json())
     else:
         report.print(Terminal())
-    if options.open and report.files:
+    if options.open and report.profiles:
         _open(folder)
-    return 0 if report.profiles else 1
+    return 0 if report.files else 1
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -85,7 +102,14 @@ def _check(options: argparse.Namespace) -> None:
             raise BadInput(f"--{option} is for --kind cpu")
     if options.stack and options.kind != "torch":
         raise BadInput("--stack is for --kind torch")
-    options.rate = options.rate or (20 if options.native else 100)
+    for option in ("diff", "open"):
+        if getattr(options, option) and options.kind == "nsys":
+            raise BadInput(
+                f"--{option} is not for --kind nsys",
+                hint="open its reports in nsys-ui, several at once to compare them",
+            )
+    options.most_stopped = None if options.rate else MOST_STOPPED
+    options.rate = options.rate or (NATIVE_RATE if options.native else RATE)
     folder = Path(options.output) if options.output else None
     if folder and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} is already there", hint="name a new directory")
@@ -95,13 +119,24 @@ def _choose(
     session: Session, options: argparse.Namespace
 ) -> tuple[list[Rank], list[Rank], list[list[Rank]]]:
     """The ranks to profile; all; and the two sides to be compared, if so."""
-    from rankdbg.frontends.reports.ranks import choose
+    from rankdbg.frontends.reports.ranks import choose, label
 
     ranks, everybody = choose(session, options)
-    sides = [selection.pick(selection.parse(text), ranks) for text in options.diff or ()]
-    if sides and options.ranks == "all":
-        compared = {rank.process for side in sides for rank in side}
-        ranks = [rank for rank in ranks if rank.process in compared]
+    sides = [selection.pick(selection.parse(text), everybody) for text in options.diff or ()]
+    if not sides:
+        return ranks, everybody, sides
+    first, second = ({rank.process for rank in side} for side in sides)
+    if first == second:
+        raise BadInput(f"--diff names the same ranks twice: {label(sides[0], everybody)}")
+    if options.ranks == "all":
+        return [rank for rank in ranks if rank.process in first | second], everybody, sides
+    left_out = [rank for side in sides for rank in side if rank not in ranks]
+    if left_out:
+        raise BadInput(
+            f"--diff names ranks that are not profiled: {label(left_out, everybody)}",
+            hint=f"rankdbg profile --diff {shlex.quote(options.diff[0])} "
+            f"{shlex.quote(options.diff[1])} profiles both sides",
+        )
     return ranks, everybody, sides
 
 
@@ -120,19 +155,19 @@ def _record(
     def named(some: Sequence[Rank]) -> str:
         return label(some, everybody)
 
-    settings = {key: getattr(options, key) for key in ("kind", "seconds", "rate", "native")}
-    settings["stack"] = options.stack
+    keys = ("kind", "seconds", "rate", "native", "most_stopped", "stack")
+    settings = {key: getattr(options, key) for key in keys}
     existed = folder.exists()
     try:
         inner = pictures.make_folder(folder)
         recorded = profiling.record(session, ranks, settings, inner, _wait)
         profiles = pictures.read_all(recorded, folder, named)
         diff = _indices(sides, profiles) if sides else None
-        files: list[str] = []
+        files = pictures.nsys_reports(recorded, folder)
         if profiles:
             title = f"{options.kind} of ranks {named([p.rank for p in profiles])}"
             title += f", {recorded.seconds:.1f} s"
-            files = pictures.write_pictures(folder, profiles, title, named, diff)
+            files += pictures.write_pictures(folder, profiles, title, named, diff)
         if not recorded.files:
             _clear(folder, existed)
     except KeyboardInterrupt:  # before the recording began, or for the second time

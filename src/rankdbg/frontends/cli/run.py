@@ -57,7 +57,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nsys-steps",
         metavar="FIRST:END",
-        help="only these steps, as rankdbg.progress(step) tells them; 3:7 is 3 to 6",
+        help="only these steps, as rankdbg.progress(step) tells them; 3:7 is 3 to 6; later: when "
+        "rankdbg profile --kind nsys asks",
     )
     parser.add_argument(
         "--nsys-options",

@@ -70,7 +70,9 @@ class ProfileReport:
             "seconds": round(recorded.seconds, 3),
             "rate": self.rate if self.kind == "cpu" else None,
             "cut_short": recorded.cut_short,
-            "ranks": [pictures.summary(profile, recorded) for profile in self.profiles],
+            "ranks": [
+                pictures.summary(rank, profile, recorded) for rank, profile in self._by_rank()
+            ],
             "rows": [self._row_json(row) for row in self.rows[:ROWS_IN_JSON]],
             "diff": [self._whose(side) for side in self.diff] if self.diff else None,
             "slowest": {
@@ -89,6 +91,12 @@ class ProfileReport:
             "silent": silent_json(recorded.silent),
         }
 
+    def _by_rank(self) -> list[tuple[Rank, Profile | None]]:
+        """Of nsys, only it can read what came home."""
+        if self.kind == "nsys":
+            return [(rank, None) for rank in self.recorded.ranks]
+        return [(profile.rank, profile) for profile in self.profiles]
+
     def _row_json(self, row: Row) -> dict[str, Any]:
         return {
             "where": frame_json(row.frame),
@@ -106,20 +114,26 @@ class ProfileReport:
         if self.profiles:
             terminal.print(self._title())
             self._print_slowest(terminal)
+            self._print_cost(terminal)
             terminal.print()
             self._print_rows(terminal)
-            self._print_notes(terminal)
+        elif self.kind == "nsys" and self.files:
+            terminal.print(self._title())
+        self._print_notes(terminal)
         print_silent(terminal, self.recorded.silent, self.everybody)
         if self.files:
             self._print_files(terminal)
 
     def _title(self) -> str:
-        ranks = [profile.rank for profile in self.profiles]
+        ranks = [rank for rank, _ in self._by_rank()]
         who = label(ranks, self.everybody)
         text = f"rank{'s' if len(ranks) > 1 else ''} {who}: {self.recorded.seconds:.1f} s"
         if self.kind == "cpu":
             taken = min(profile.whole for profile in self.profiles)
-            text += f" of the main thread, {taken:.0f} samples or more of each"
+            text += f" of the main thread, {taken:.0f} samples"
+            text += " or more of each" if len(ranks) > 1 else ""
+        if self.kind == "nsys":
+            text += ", captured by nsys"
         if self.kind == "torch":
             text += " of operators and kernels, by the time that each took itself"
         if self.kind == "memory":
@@ -144,6 +158,14 @@ class ProfileReport:
             figures = f": {share}, {others} {usual}"
             room = terminal.width - len(_MORE_OF) - len(figures)
             terminal.print(f"{_MORE_OF}{cut(_place(row, paths), room)}{figures}")
+
+    def _print_cost(self, terminal: Terminal) -> None:
+        stopped = self.recorded.stopped.values()
+        if stopped:
+            least, most = (f"{100 * share:.0f} %" for share in (min(stopped), max(stopped)))
+            them = "them" if len(self.profiles) > 1 else "it"
+            span = most if least == most else f"{least} to {most}"
+            terminal.print(f"--native has stopped {them} for about {span} of the time")
 
     def _print_rows(self, terminal: Terminal) -> None:
         shown = [row for row in self.rows if max(row.shares) >= LEAST][:ROWS]
@@ -189,16 +211,16 @@ class ProfileReport:
         return [s * p.whole for s, p in zip(row.shares, self.profiles, strict=True)]
 
     def _print_notes(self, terminal: Terminal) -> None:
-        for profile in self.profiles:
-            for note in self.recorded.notes.get(profile.rank.process, ()):
-                terminal.print(f"note: rank {label([profile.rank], self.everybody)}: {note}")
+        for rank, _ in self._by_rank():
+            for note in self.recorded.notes.get(rank.process, ()):
+                terminal.print(f"note: rank {label([rank], self.everybody)}: {note}")
 
     def _print_files(self, terminal: Terminal) -> None:
         terminal.print()
         terminal.print(f"{self.folder}/")
         width = max(map(len, self.files))
         for name in self.files:
-            terminal.print(f"  {name:{width}}  {_WHAT.get(name, '')}")
+            terminal.print(f"  {name:{width}}  {_WHAT.get(name, '')}".rstrip())
         clocks = self.recorded.clocks.values()
         if pictures.TRACE in self.files and len(clocks) > 1:
             ahead = max(abs(clock.ahead) for clock in clocks) * 1000

@@ -1,0 +1,72 @@
+"""A driver waits for the nsys of its workers: real processes with the variables of such."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rankdbg import nsys
+from rankdbg.agent import under_nsys, workers_reports
+from waiting import wait_for
+
+JOB = f"reports-{os.getpid()}"
+
+
+@pytest.fixture(autouse=True)
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKDBG_JOB", JOB)
+
+
+@pytest.fixture
+def writer() -> Iterator[subprocess.Popen[bytes]]:
+    """Ends when its input does, and is there as soon as it has its variables."""
+    with start("vllm a", JOB) as process:
+        wait_for(workers_reports.find_writing, "its variables")
+        yield process
+        process.kill()
+
+
+def start(worker: str, job: str, **more: str) -> subprocess.Popen[bytes]:
+    environment = {under_nsys.WORKER: worker, "RANKDBG_JOB": job, **more}
+    return subprocess.Popen(["/bin/cat"], stdin=-1, stdout=-3, env=environment)
+
+
+def test_who_is_waited_for(writer: subprocess.Popen[bytes]) -> None:
+    """nsys of this job; neither another job's, nor what runs under nsys."""
+    others = [start("b", "other"), start("c", JOB, **{nsys.UNDER_NSYS: "1"})]
+    try:
+        for other in others:
+            wait_for(lambda pid=other.pid: Path(f"/proc/{pid}/comm").read_text() == "cat\n", "cat")
+        assert workers_reports.find_writing() == {"vllm a"}
+    finally:
+        for other in others:
+            other.communicate()
+
+
+def test_until_it_has_ended(
+    writer: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is said where there is nothing to wait for."""
+    assert writer.stdin is not None
+    writer.stdin.close()
+    writer.wait()
+    workers_reports.wait_until_written()
+    assert capsys.readouterr().err == ""
+
+
+def test_not_for_ever(
+    writer: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It says whom it waits for, and who has not ended in time."""
+    monkeypatch.setenv("RANKDBG_NSYS_WAIT", "0.2")
+    workers_reports.wait_until_written()
+    assert capsys.readouterr().err == (
+        "rankdbg: waits up to 0.2 s for nsys's reports of vllm a\n"
+        "rankdbg: nsys has not ended yet: vllm a; RANKDBG_NSYS_WAIT=SECONDS waits longer\n"
+    )
