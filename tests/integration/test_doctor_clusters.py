@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from waiting import wait_for
 pytestmark = pytest.mark.timeout(180)
 
 PROGRAM = PROGRAMS / "logs_job.py"
+MESH = "[titan] - root - INFO - Building 1-D device mesh with ['dp'], [2]"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
@@ -45,6 +48,16 @@ def until(
     return wait_for(
         said, lambda: rankdbg("doctor", "-t", target, *words, env=environment), seconds=60
     )
+
+
+def logged(target: str, environment: dict[str, str]) -> dict[str, list[str]]:
+    """What `rankdbg logs` shows, by who has written it."""
+    result = rankdbg("logs", "-t", target, "--json", "--timeout", 20, env=environment)
+    assert result.returncode == 0, result.stderr
+    lines: dict[str, list[str]] = {}
+    for line in json.loads(result.stdout)["lines"]:
+        lines.setdefault(line["ranks"] or line["others"][0], []).append(line["text"])
+    return lines
 
 
 def paths(said: Any) -> list[str]:
@@ -79,6 +92,8 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     said = until(lambda s: bool(s["failures"]), target, environment)
     first = said["failures"][0]
     assert (first["mode"], first["ranks"], first["first"]["address"]) == ("cuda_oom", "1", "node-1")
+    lines = logged(target, environment)
+    assert (lines["0-1"], lines["1"]) == ([MESH], [OOM])
     tell(talk, 1, "!raise")
     told = tmp_path / f"out-tr-{job}.log"  # by srun, that a task has failed
     wait_for(lambda: "srun: error" in told.read_text(), lambda: told.read_text(), 60)
@@ -98,7 +113,7 @@ def test_pods(tmp_path: Path) -> None:
     """What a container has written, also before it was restarted, and after it has ended."""
     pods = Kubernetes(tmp_path / "kubernetes")
     # It writes into a pipe, as in a real pod.
-    rank = f"RANK=0 WORLD_SIZE=1 {sys.executable} {PROGRAM} /talk-of-nobody 2>&1 | cat; sleep 1000"
+    rank = f"RANK=0 WORLD_SIZE=1 {sys.executable} {PROGRAM} . 2>&1 | cat; sleep 1000"
     command = ["/bin/sh", "-c", f"echo 'RuntimeError: {OOM}'; {rank}"]
     try:
         pods.start("worker-0", {"main": {"command": command, "environment": {}}}, {"app": "x"})
@@ -106,6 +121,7 @@ def test_pods(tmp_path: Path) -> None:
         said = until(lambda s: bool(s["phases"]), target, environment)
         assert said["failures"][0]["first"]["address"] == "worker-0"
         assert any(file["kind"] == "pod" for file in said["files"])
+        assert logged(target, environment)["0"] == [f"RuntimeError: {OOM}", MESH]
         pods.restart("worker-0", "main")
         said = until(lambda s: len(s["files"]) > 1, target, environment)
         assert any("--previous" in file["path"] for file in said["files"])
@@ -119,6 +135,7 @@ def test_pods(tmp_path: Path) -> None:
         said = until(lambda s: not s["cluster"]["running"], target, environment)
         assert "OOMKilled" in said["cluster"]["silent_nodes"]["worker-0"]
         assert said["failures"][0]["mode"] == "cuda_oom"
+        assert MESH in itertools.chain(*logged(target, environment).values())
     finally:
         pods.end()
 
@@ -156,4 +173,57 @@ def test_ssh(tmp_path: Path) -> None:
         said = until(lambda s: bool(s["cluster"]["silent_nodes"]), target, environment)
         assert list(said["cluster"]["silent_nodes"]) == ["host-2"]
     finally:
+        hosts.end()
+
+
+@pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces")
+def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
+    """Who follows is told that a host is lost and that it is back, and what is said there then."""
+    hosts = Hosts(tmp_path, "host-1", "host-2")
+    talk = tmp_path / "talk"
+    talk.mkdir()
+    told = {verb: tmp_path / f"{verb}.told" for verb in ("doctor", "logs")}
+    following: list[subprocess.Popen[bytes]] = []
+
+    def has_told(verb: str, *words: str) -> None:
+        wait_for(
+            lambda: all(word in told[verb].read_text() for word in words),
+            lambda: told[verb].read_text(),
+            60,
+        )
+
+    def begin(name: str, rank: int) -> None:
+        script = tmp_path / f"{name}.sh"
+        shell = f"exec {sys.executable} {PROGRAM} {talk} >> {tmp_path / name}.train.log 2>&1"
+        script.write_text(f"RANK={rank} WORLD_SIZE=2 RANKDBG_JOB=pair {shell}\n")
+        hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
+
+    try:
+        begin("host-1", 0)
+        begin("host-2", 1)
+        wait_for(
+            lambda: len([log for log in tmp_path.glob("host-*.train.log") if log.read_text()]) == 2,
+            "both ranks to say something",
+        )
+        for verb, output in told.items():
+            words = [sys.executable, "-m", "rankdbg", verb, "--follow", "--timeout", "20"]
+            words += ["-t", hosts.target]
+            with output.open("wb") as file:
+                streams = {"stdout": file, "stderr": file}
+                following.append(subprocess.Popen(words, env=hosts.environment(), **streams))
+        for verb in told:
+            has_told(verb, "mesh")
+        hosts.stop("host-2")
+        has_told("doctor", "host-2 does not answer")
+        has_told("logs", "host-2: ")
+        hosts.start("host-2")
+        begin("host-2", 1)
+        tell(talk, 1, OOM)
+        has_told("doctor", "host-2 answers again", "cuda_oom on rank 1")
+        has_told("logs", "host-2 can be read again", OOM)
+    finally:
+        for process in following:
+            process.kill()
+            process.wait()
         hosts.end()

@@ -137,9 +137,9 @@ def test_labels_of_srun() -> None:
 
 
 def test_structured_logs() -> None:
-    """A record in JSON has its clock inside."""
-    line = take_apart('{"time": "2026-11-15 10:00:00", "msg": "x"}')
-    assert (line.stamp, line.text) == ("2026-11-15 10:00:00", '{"time": "", "msg": "x"}')
+    """A record in JSON has its clock inside, and without words is shown without it."""
+    line = take_apart('{"time": "2026-11-15 10:00:00", "loss": 2.5}')
+    assert (line.stamp, line.text) == ("2026-11-15 10:00:00", '{"time": "", "loss": 2.5}')
 
 
 def test_progress_bars() -> None:

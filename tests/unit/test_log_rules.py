@@ -121,7 +121,7 @@ def test_a_request_that_is_made_again(tmp_path: Path) -> None:
     assert all("Retrying" not in line for line in found.failures[0].lines)
 
 
-def test_a_clock_that_is_days_away(tmp_path: Path) -> None:
+def test_a_clock_that_goes_years_back(tmp_path: Path) -> None:
     """Lines that stand together are one event, though one of them tells another year."""
     lines = [
         "2026-03-01 10:00:00,123 - root - INFO - step: 12  loss:  2.31",

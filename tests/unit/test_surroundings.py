@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rankdbg.errors import NodeFailed
-from rankdbg.frontends.surroundings import kernel_scans
-from rankdbg.logs.patterns import Hit
+from rankdbg.frontends.surroundings import kernel_scans, while_written
+from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.types import ProcessKey, Rank
 
 RANKS = [Rank(ProcessKey(f"node-{n}", 100 + n, 1), "job", number=n) for n in (1, 2)]
@@ -57,3 +57,14 @@ def test_processes_that_are_no_ranks() -> None:
     ours = hit(9, "Out of memory: Killed process 101 (python)")
     assert whose(other, elsewhere) == {"kernel log of node-1": ((), 2)}
     assert whose(ours, own_pids=False) == {"kernel log of node-1": ((), 1)}
+
+
+def test_what_was_said_before_all_logs_is_about_another_job() -> None:
+    """By the first line of the logs, also where no line of theirs is known to any rule."""
+    kernel = FileScan("kernel log", (hit(7, "Killed process 101"), hit(50, "Killed process 102")))
+    calm = FileScan(
+        "raylet.out", beginning="[2026-11-15 10:41:30,828 I 1 1] (raylet) main.cc: hello"
+    )
+    assert while_written(kernel, [calm], slack=10.0).hits == (kernel.hits[1],)
+    assert while_written(kernel, [calm], slack=60.0).hits == kernel.hits
+    assert while_written(kernel, [FileScan("no-clock.log")], slack=10.0).hits == kernel.hits

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rankdbg import wire
 from rankdbg.answers import understanding
 from rankdbg.errors import BadInput, NodeFailed, NoJob, NoLogs, RankdbgError
-from rankdbg.frontends.surroundings import Told, kernel_scans, look_around
+from rankdbg.frontends.surroundings import Told, kernel_scans, look_around, while_written
 from rankdbg.logs.files import find_logs
 from rankdbg.logs.growing import Addition, Memory
 from rankdbg.logs.patterns import FileScan, Hit, Pattern
@@ -87,7 +87,8 @@ class GivenLogs:
         for path in paths:
             if not os.path.exists(path):
                 raise BadInput(
-                    f"no file or directory {path}", hint="ls " + (os.path.dirname(path) or ".")
+                    f"no file or directory {path or repr(path)}",
+                    hint="ls " + (os.path.dirname(path) or "."),
                 )
         self._paths = paths
         self._rules = Rules(patterns)
@@ -336,7 +337,7 @@ class NodeLogs:
         jobs = ray_lines.Jobs(self._found.files)
         made = _of_this_run(made, self._since, self._skew(), self.state.job, jobs)
         kernels = kernel_scans(self.state.health, self.state.ranks)
-        return made + [_while_they_were_written(scan, made) for scan in kernels]
+        return made + [while_written(kernel, made, EARLIER_SECONDS) for kernel in kernels]
 
 
 def _of_their_ranks(fetched: Iterable[LogFile], roster: Roster) -> list[LogFile]:
@@ -346,15 +347,6 @@ def _of_their_ranks(fetched: Iterable[LogFile], roster: Roster) -> list[LogFile]
         if rank.number is not None:
             ranks.setdefault(rank.host, []).append(rank.number)
     return [replace(file, ranks=tuple(sorted(ranks.get(file.node, ())))) for file in fetched]
-
-
-def _while_they_were_written(kernel: FileScan, scans: Sequence[FileScan]) -> FileScan:
-    """What a kernel said before the first line of all logs was about another job."""
-    year = year_of([*scans, kernel])
-    times = [read_stamp(hit.stamp, year) for scan in scans for hit in scan.hits if hit.stamp]
-    first = min((time for time in times if time is not None), default=0.0) - EARLIER_SECONDS
-    hits = [hit for hit in kernel.hits if (read_stamp(hit.stamp, year) or 0.0) >= first]
-    return replace(kernel, hits=tuple(hits))
 
 
 def _of_this_run(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rankdbg.logs.entries import Entry
-from rankdbg.logs.places import LogFile, ray_worker
+from rankdbg.logs.places import LogFile, named_rank, ray_worker
 from rankdbg.selection import format_numbers
 from rankdbg.types import Rank
 
@@ -23,8 +23,11 @@ class Who(NamedTuple):
 class Names:
     """How those who speak in logs are called."""
 
-    def __init__(self, ranks: Sequence[Rank]) -> None:
+    def __init__(self, ranks: Sequence[Rank], files: Iterable[LogFile] = ()) -> None:
         numbers = [rank.number for rank in ranks if rank.number is not None]
+        if not ranks:  # there are only files, some of whose names say a role and a rank
+            named = {(each.role, each.rank) for file in files if (each := named_rank(file.path))}
+            numbers = [rank for _, rank in named]
         self._by_role = len(numbers) > len(set(numbers))
 
     def of(self, entry: Entry) -> Who:

@@ -31,7 +31,7 @@ LOOK_EVERY, DELAY = 0.5, 1.0
 
 def show(reader: Reader, wanted: Wanted, as_json: bool) -> int:
     messages = _read(reader, wanted)
-    names, copies = Names(reader.ranks), Copies(reader.files)
+    names, copies = Names(reader.ranks, reader.files), Copies(reader.files)
     entries = copies.without(messages.entries)
     folds = fold((names.of(entry), entry.time, entry.text) for entry in entries)
     notes = [*_notes(messages, wanted), *_copy_notes(copies), *_missing(reader, wanted, messages)]
@@ -64,12 +64,12 @@ class _Following:
         self._reader = reader
         self._wanted = wanted
         self._as_json = as_json
-        self._names = Names(reader.ranks)
+        self._names = Names(reader.ranks, reader.files)
         self._copies = Copies(reader.files)
         self._folder: Folder[Who] = Folder()
         self._arrived: list[tuple[float, int]] = []  # when folds with smaller numbers were made
         self._printer = FoldPrinter(Terminal(), 0, width=4)
-        self._said: set[str] = set()
+        self._failing: set[str] = set()  # nodes and files that cannot be read
 
     def begin(self) -> None:
         messages = _read(self._reader, self._wanted, may_be_empty=True)
@@ -94,11 +94,10 @@ class _Following:
             )
         if newest >= 0:
             self._arrived.append((time.monotonic(), newest + 1))
-        for place, why in messages.errors.items():
-            text = f"{place}: {why}"
-            if text not in self._said:
-                self._said.add(text)
-                _say([text])
+        failing = messages.errors.keys()
+        _say([f"{place}: {messages.errors[place]}" for place in sorted(failing - self._failing)])
+        _say([f"{place} can be read again" for place in sorted(self._failing - failing)])
+        self._failing = {*failing}
 
     def _print(self, before: int | None) -> None:
         folds = [*self._folder.take(before)]
@@ -113,7 +112,7 @@ class _Following:
 def show_differences(reader: Reader, wanted: Wanted, group: str, as_json: bool) -> int:
     """`group`: a selection, or `` for no group."""
     messages = _read(reader, wanted)
-    names = Names(reader.ranks)
+    names = Names(reader.ranks, reader.files)
     kinds = kinds_of(
         (names.of(entry), entry.order, entry.time, entry.text, count)
         for entry, count in zip(messages.entries, messages.counts, strict=True)

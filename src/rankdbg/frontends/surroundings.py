@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rankdbg.errors import RankdbgError
@@ -11,6 +12,7 @@ from rankdbg.logs.patterns import FileScan, Hit, Pattern
 from rankdbg.logs.places import LogFile
 from rankdbg.session import Session
 from rankdbg.types import Rank
+from rankdbg.verdicts.log_lines import CLOCK, read_stamp, year_of
 
 Told = dict[str, dict[str, Any] | RankdbgError]
 
@@ -48,6 +50,17 @@ def _with_pids(hits: Sequence[Hit]) -> list[tuple[int | None, Hit]]:
             pid, stamp = int(found[1]), hit.stamp
         made.append((pid if hit.stamp == stamp else None, hit))
     return made[::-1]
+
+
+def while_written(kernel: FileScan, scans: Sequence[FileScan], slack: float) -> FileScan:
+    """What a kernel said `slack` seconds before the first line of all logs was about another job."""
+    year = year_of([*scans, kernel])
+    stamps = [hit.stamp for scan in scans for hit in scan.hits if hit.stamp]
+    stamps += [found[0] for scan in scans if (found := re.search(CLOCK, scan.beginning))]
+    times = [read_stamp(stamp, year) for stamp in stamps]
+    first = min((time for time in times if time is not None), default=0.0) - slack
+    hits = [hit for hit in kernel.hits if (read_stamp(hit.stamp, year) or 0.0) >= first]
+    return replace(kernel, hits=tuple(hits))
 
 
 def look_around(

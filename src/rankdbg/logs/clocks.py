@@ -24,6 +24,8 @@ CLOCK = "|".join(
         rf"\b(?:{'|'.join(_MONTHS)}) +\d{{1,2}} \d\d:\d\d:\d\d(?: \d{{4}})?",  # syslog, dmesg -T
         r"\b\d\d/\d\d/\d{4} \d\d:\d\d:\d\d",
         r"\b\d\d/\d\d/\d\d \d\d:\d\d:\d\d",
+        # In records of structured logs: seconds since 1970, or thousandths or millionths of them.
+        r'"(?:time_us|time_ms|timestamp|ts|created)": ?1[5-9]\d{8}(?:\.\d+|\d{6}|\d{3})?(?!\d)',
     ]
 )
 # These look like durations and plain numbers: they are clocks only where a prefix is expected.
@@ -41,6 +43,9 @@ def read_stamp(stamp: str, year: int) -> float | None:
     """Seconds since 1970; the year is for clocks that do not say it. None: no date, or no clock."""
     if re.match(r"1\d{9}\.", stamp):
         return float(stamp)
+    if stamp.startswith('"'):
+        number = stamp.partition(":")[2].strip()
+        return float(number if "." in number[:11] else f"{number[:10]}.{number[10:]}")
     parts = _PARTS.match(stamp)
     if parts is None:
         return None

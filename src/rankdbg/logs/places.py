@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 Kind = Literal[
     "given", "open", "ray", "slurm", "pod", "torchrun", "torchspec", "torchtitan", "kernel"
@@ -128,7 +128,8 @@ def _common(words: Iterable[W]) -> W | Literal[""]:
 
 _RAY_WORKER = re.compile(r"^worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)$")
 _TORCHRUN = re.compile(r"/attempt_(\d+)/(?:(\d+)/)?(?:filtered_)?(stdout|stderr)\.log$")
-_TORCHSPEC = re.compile(r"/(training|inference|\w+)/[^/]+/\1_g\d+_rank(\d+)_\d+_\d+\.log$")
+_TORCHSPEC = re.compile(r"/(training|inference|\w+)/([^/]+)/\1_g\d+_rank(\d+)_\d+_\d+\.log$")
+_TORCHTITAN = re.compile(r"/structured_logs/([\w-]+)\.global_rank_(\d+)\.[\w-]+\.jsonl$")
 
 
 def ray_worker(name: str) -> tuple[str, str, int, Stream] | None:
@@ -153,7 +154,18 @@ def kind_of(path: str) -> Kind:
     return "open"
 
 
-def torchspec_rank(path: str) -> tuple[str, int] | None:
-    """training/10.0.0.1/training_g0_rank3_….log -> its role and the rank among that role."""
-    found = _TORCHSPEC.search(path)
-    return (found[1], int(found[2])) if found else None
+class NamedRank(NamedTuple):
+    role: str
+    rank: int  # among those of its role
+    node: str = ""
+
+
+def named_rank(path: str) -> NamedRank | None:
+    """Who has written a file, where frameworks say it in names:
+    training/10.0.0.1/training_g0_rank3_….log, structured_logs/generator.global_rank_3.….jsonl."""
+    if found := _TORCHSPEC.search(path):
+        return NamedRank(found[1], int(found[3]), found[2])
+    if found := _TORCHTITAN.search(path):
+        # Of a plain training all are that: their other logs do not say it.
+        return NamedRank("" if found[1] == "training" else found[1], int(found[2]))
+    return None

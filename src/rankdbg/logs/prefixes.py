@@ -15,6 +15,7 @@ import re
 from typing import NamedTuple
 
 from rankdbg.logs.clocks import CLOCK, CLOCK_OF_PREFIX
+from rankdbg.logs.records import read_record
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 # As far into a line as prefixes are looked for.
@@ -137,7 +138,11 @@ def take_apart(line: str, labelled: bool = False) -> Line:
 
 
 def _of_json(line: str) -> Line:
-    """A record of a structured log has its clock in some field."""
+    """A record of a structured log; one that has no words is shown as it is, less its clock."""
+    if record := read_record(line):
+        attributed = record.rank is not None or record.pid is not None
+        stamp, rank, pid, text = record
+        return Line(stamp, rank, pid, text=text, attributed=attributed)
     found = _CLOCK_INSIDE.search(line, 0, _LONGEST_PREFIX)
     if found is None:
         return Line(text=line.rstrip())

@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 from rankdbg.logs.entries import Known, Wanted
-from rankdbg.logs.places import LogFile, ray_worker
+from rankdbg.logs.places import LogFile, named_rank, ray_worker
 from rankdbg.logs.prefixes import Line
 
 _RANK_IN_NAME = [
@@ -48,8 +48,11 @@ class Speakers:
         self._rank = file.rank
         if self._rank is None and not file.ranks:
             self._rank = self._only_rank_there() if file.kind == "pod" else rank_of_file(file.path)
-        self._role = file.role
-        self._name = file.role or file.path.rpartition("/")[2]  # of who is no rank
+        named = named_rank(file.path)
+        self._role = file.role or (named.role if named else "")
+        # Of who is no rank. What a pod's output is called is the command that fetches it.
+        name = file.node if file.kind == "pod" else file.path.rpartition("/")[2]
+        self._name = file.role or name
 
     def _only_rank_there(self) -> int | None:
         """The output of a pod is that of all its ranks."""

@@ -221,7 +221,10 @@ def _ray_job(pid: int) -> str:
 
 def _is_rankdbg(command: list[str]) -> bool:
     _, form, name = identity.invocation(command)
-    return "rankdbg.node" in command if form == "code" else name.rpartition("/")[2] == "rankdbg"
+    if form == "code":
+        # A node, or the driver by which a session is on a Ray cluster, its text and all.
+        return "rankdbg.node" in command or "class RankdbgNode" in name
+    return name.rpartition("/")[2] == "rankdbg"
 
 
 def remove_stale(found: list[Process]) -> list[Process]:

@@ -19,8 +19,8 @@ from rankdbg.logs.places import (
     Stream,
     kind_of,
     merged,
+    named_rank,
     ray_worker,
-    torchspec_rank,
 )
 from rankdbg.node import open_logs, processes, ray_sessions, slurm_outputs
 from rankdbg.node.discovery import Process
@@ -199,13 +199,13 @@ def kind_of_given(path: str) -> Kind:
 
 
 def _file(path: str, kind: Kind) -> LogFile:
-    spec = torchspec_rank(path)
+    spec = named_rank(path)
     return LogFile(
         node="",
         path=path,
         kind=kind,
-        role=spec[0] if spec else "",
-        ranks=(spec[1],) if spec else (),
+        role=spec.role if spec else "",
+        ranks=(spec.rank,) if spec else (),
     )
 
 

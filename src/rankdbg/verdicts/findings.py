@@ -147,8 +147,8 @@ def _numbers(text: str) -> Iterator[int]:
 
 
 def _by_one_clock(findings: list[Finding]) -> list[Finding]:
-    """Lines that stand together were written one after the other, whatever a clock says that is
-    days away: a machine with a wrong date, or a line that quotes another time."""
+    """Lines that stand together were written one after the other, whatever a clock says that goes
+    days back: a machine with a wrong date, or a line that quotes another time."""
     settled: list[Finding] = []
     for finding in findings:
         last = settled[-1] if settled else None
@@ -157,7 +157,7 @@ def _by_one_clock(findings: list[Finding]) -> list[Finding]:
             and finding.line - last.line <= NEAR
             and finding.time is not None
             and last.time is not None
-            and abs(finding.time - last.time) > _DAY
+            and finding.time < last.time - _DAY
         ):
             finding = replace(finding, time=last.time)
         settled.append(finding)

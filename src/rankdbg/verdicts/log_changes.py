@@ -43,8 +43,7 @@ class Changes:
             phase = (now.rule.stack, now.rule.phase, now.over)
             if self._phases.get(_who(course)) != phase:
                 self._phases[_who(course)] = phase
-                role = course.who.actor if course.who.rank is None else ""
-                changed.setdefault((role, *phase), []).append(course)
+                changed.setdefault((course.who.actor, *phase), []).append(course)
         for same in changed.values():
             times = [time for course in same if (time := _begin(course)) is not None]
             yield Change("phase", min(times, default=None), tuple(same))

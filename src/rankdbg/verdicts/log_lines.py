@@ -10,7 +10,7 @@ from datetime import datetime
 from rankdbg.logs.clocks import CLOCK as CLOCK
 from rankdbg.logs.clocks import read_stamp as read_stamp
 from rankdbg.logs.patterns import FileScan, Hit
-from rankdbg.logs.places import LogFile, ray_worker
+from rankdbg.logs.places import LogFile, named_rank, ray_worker
 from rankdbg.logs.prefixes import is_labelled
 from rankdbg.logs.speakers import rank_of_file
 from rankdbg.verdicts.ray_lines import Speakers
@@ -87,6 +87,8 @@ class Origins:
             name, pid, address = file.role or file.actor, file.pid, file.node if sure else ""
         if pid is None and (worker := ray_worker(path.rpartition("/")[2])):
             pid = worker[2]
+        if not name and (named := named_rank(path)):
+            name, address = named.role, address or named.node
         return Origin(self._rank(path, hit), pid, name, address)
 
     def _rank(self, path: str, hit: Hit) -> int | None:

@@ -34,7 +34,8 @@ _SPEAKER = Pattern(
 _ADVICE = (
     r"(?i)^(?:(?!error|fail|exception).){0,160}?"
     r"(\b(hint|tip|docs): |\bif you (see|get|encounter|hit|run into)\b"
-    r"|\bhow to (debug|fix|avoid|solve)\b)"
+    r"|\bhow to (debug|fix|avoid|solve)\b)",
+    r"(?i)\berrors? (like|such as) [`'\"]",
 )
 
 R = TypeVar("R", bound="LogRule")
@@ -101,7 +102,7 @@ class LogRules:
                     Pattern(
                         f"failure:{mode}",
                         failure.match,
-                        (*failure.unless, _ADVICE),
+                        (*failure.unless, *_ADVICE),
                         failure.before,
                         failure.after,
                     )

@@ -26,6 +26,7 @@ class Stay:
     over: bool
     step: int | None
     line: str
+    detail: str = ""  # what it does there, where the line says it
 
 
 @dataclass(frozen=True)
@@ -55,12 +56,14 @@ class Course:
 def courses(scans: Sequence[FileScan], rules: LogRules) -> list[Course]:
     origins, year = Origins(scans), year_of(scans)
     by_process: dict[tuple[object, ...], list[tuple[FileScan, Origin, Hit, PhaseRule]]] = {}
+    stacks: dict[str, Counter[str]] = {scan.path: Counter() for scan in scans}
     latest = 0.0
     for scan in scans:
         for hit in scan.hits:
             latest = max(latest, _time(hit, year) or 0.0)
             if hit.pattern.startswith("phase:"):
                 rule = rules.phases[int(hit.pattern.partition(":")[2])]
+                stacks[scan.path][rule.stack] += 1
                 who = origins.of(scan.path, hit)
                 # Ray's actors are numbered class by class. What a driver or a launcher passes on
                 # is the rank's own.
@@ -74,7 +77,8 @@ def courses(scans: Sequence[FileScan], rules: LogRules) -> list[Course]:
         lines.sort(key=lambda line: (_time(line[2], year) or 0.0, line[0].path, line[2].offset))
         scan, who, hit, _ = lines[-1]
         who = next((each for _, each, _, _ in reversed(lines) if each.address), who)
-        stays = _stays([(hit, rule) for _, _, hit, rule in lines], year)
+        stack = stacks[lines[0][0].path].most_common(1)[0][0]
+        stays = _stays([(hit, rule) for _, _, hit, rule in lines], year, stack)
         ended = scan.file is not None and scan.file.ended
         last = _time(hit, year)
         silent = None if ended else _silence(last, scan.now or latest)
@@ -94,10 +98,10 @@ def _silence(last: float | None, now: float) -> float | None:
     return max(0.0, now - last) if last is not None and now else None
 
 
-def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int) -> list[Stay]:
-    """Consecutive lines of one phase are one stay."""
+def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int, stack: str) -> list[Stay]:
+    """Consecutive lines of one phase are one stay; `stack` has most lines of the file."""
     made: list[Stay] = []
-    for hit, rule in _one_rule_a_line(lines):
+    for hit, rule in _one_rule_a_line(lines, stack):
         time = _time(hit, year)
         last = made[-1] if made else None
         if (
@@ -109,25 +113,30 @@ def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int) -> list[Stay]:
             made.pop()
         else:
             begin = time if last is None or last.over or not rule.ends else last.begin
-        made.append(Stay(rule, begin, time, rule.ends, _step(hit, rule), hit.text))
+        step, detail = _told(hit, rule)
+        made.append(Stay(rule, begin, time, rule.ends, step, hit.text, detail))
     return made
 
 
 def _one_rule_a_line(
-    lines: Sequence[tuple[Hit, PhaseRule]],
+    lines: Sequence[tuple[Hit, PhaseRule]], spoke: str
 ) -> Iterator[tuple[Hit, PhaseRule]]:
-    """A line that a framework's rule knows is not a launcher's; else the first rule has it."""
+    """A line that a framework's rule knows is not a launcher's; of two frameworks that write the
+    same (vLLM's and SGLang's bars), it is the one's that spoke before."""
     for _, group in groupby(lines, key=lambda line: (line[0].offset, line[0].text)):
-        rules = list(group)
-        yield min(rules, key=lambda line: line[1].stack in _LAUNCHERS)
+        chosen = min(group, key=lambda line: (line[1].stack in _LAUNCHERS, line[1].stack != spoke))
+        spoke = chosen[1].stack
+        yield chosen
 
 
-def _step(hit: Hit, rule: PhaseRule) -> int | None:
+def _told(hit: Hit, rule: PhaseRule) -> tuple[int | None, str]:
+    """The step and the detail that a line names."""
     for _, regex in rule.match:
-        match = re.search(regex, hit.text) if "(?P<step>" in regex else None
-        if match:
-            return int(match["step"])
-    return None
+        if "(?P<" in regex and (match := re.search(regex, hit.text)):
+            groups = match.groupdict()
+            step = groups.get("step")
+            return None if step is None else int(step), groups.get("detail") or ""
+    return None, ""
 
 
 def _time(hit: Hit, year: int) -> float | None:

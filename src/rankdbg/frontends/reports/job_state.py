@@ -43,8 +43,9 @@ class JobStateReport:
     def _job(self) -> str:
         state = self._state
         if not state.running:
-            named = f"{state.job} does not run any more" if state.job != RAY else "none runs"
-            return f"{named}; what it has left is read"
+            if state.job == RAY:
+                return "none runs; what Ray itself has written is read"
+            return f"{state.job} does not run any more; what it has left is read"
         there = len(state.ranks) - len(self._gone)
         ranks = f"{there} of {len(state.ranks)} rank{'s' if len(state.ranks) != 1 else ''} run"
         text = f"{state.job}: {ranks}" + "s" * (len(state.ranks) == 1)

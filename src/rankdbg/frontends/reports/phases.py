@@ -35,6 +35,7 @@ class PhaseReport:
                 "stack": course.now.rule.stack,
                 "phase": phase_name(course.now),
                 "step": course.now.step,
+                "detail": course.now.detail,
                 "silent_seconds": course.silent,
                 "allowed_seconds": course.now.rule.quiet or None,
                 "stalled": course.stalled,
@@ -56,16 +57,15 @@ class PhaseReport:
                     "" if stay.begin is None else f"{datetime.fromtimestamp(stay.begin):%H:%M:%S}"
                 )
                 terminal.print(f"  {begin:8}  {phase_name(stay):24}  {_length(stay):>7}")
+            if course.now.detail:
+                terminal.print(f"  last: {phase_name(course.now)}{_step(course.now)}")
             self._print_state(terminal, course, "  ")
 
     def print_now(self, terminal: Terminal) -> None:
         """Where they are, in a line a group."""
         for course, members in self._groups():
-            step = "" if course.now.step is None else f" {course.now.step}"
-            begin = course.now.begin
-            since = "" if begin is None else f" since {datetime.fromtimestamp(begin):%H:%M:%S}"
-            phase = f"{course.now.rule.stack}, {phase_name(course.now)}{step}"
-            text = f"{who_are(members)}: {phase}{since}"
+            phase = f"{course.now.rule.stack}, {phase_name(course.now)}{_step(course.now)}"
+            text = f"{who_are(members)}: {phase}{_when(course.now)}"
             terminal.print(f"{'phase':10}{cut(text, terminal.width - 10)}")
             self._print_state(terminal, course, " " * 10)
 
@@ -87,9 +87,10 @@ class PhaseReport:
         groups: dict[tuple[object, ...], list[Course]] = {}
         for course in self.courses:
             key = (
-                course.who.rank is None and course.who.actor,
+                course.who.actor,
                 tuple(phase_name(stay) for stay in course.stays[-12:]),
                 course.now.step,
+                course.now.detail,
                 course.stalled,
                 course.ended,
             )
@@ -113,6 +114,17 @@ def who_are(members: Sequence[Course]) -> str:
 
 def phase_name(stay: Stay) -> str:
     return stay.rule.phase + (" done" if stay.over else "")
+
+
+def _step(stay: Stay) -> str:
+    step = "" if stay.step is None else f" {stay.step}"
+    return step + (f", {stay.detail}" if stay.detail else "")
+
+
+def _when(stay: Stay) -> str:
+    """Since when it is in the phase; of a detail, when that was said."""
+    word, time = ("at", stay.end) if stay.detail else ("since", stay.begin)
+    return "" if time is None else f" {word} {datetime.fromtimestamp(time):%H:%M:%S}"
 
 
 def _length(stay: Stay) -> str:
