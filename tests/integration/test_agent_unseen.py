@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,8 +143,13 @@ def test_out_of_descriptors(programs: Programs) -> None:
     assert programs.ask(program.pid, "ping", seconds=0.3).why == "late"
     program.stdin.write("\n")
     program.stdin.flush()
-    wait_for(lambda: programs.answers(program.pid))
-    assert programs.ask(program.pid, "card")["pid"] == program.pid
+    # The question of before has one of them until the agent sees that nobody waits any more.
+    card = wait_for(lambda: as_answer(programs.ask(program.pid, "card")))
+    assert card["pid"] == program.pid
+
+
+def as_answer(found: Any) -> Any:
+    return found if isinstance(found, dict) else None
 
 
 def test_shadowing_modules(programs: Programs, tmp_path: Path) -> None:

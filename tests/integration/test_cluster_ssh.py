@@ -291,14 +291,15 @@ def test_every_verb_names_nodes_that_are_silent(all_there: Hosts) -> None:
 def test_a_break_by_the_path_that_a_file_has_here(all_there: Hosts) -> None:
     """The ranks have the file elsewhere: it is found by its content, or by --map, and the
     break is taken away by the path that it has here."""
-    elsewhere = all_there.scratch / "remote" / "behave.py"
-    here = all_there.scratch / "here" / "behave.py"
+    program = PROGRAMS / "dap_loop.py"
+    elsewhere = all_there.scratch / "remote" / program.name
+    here = all_there.scratch / "here" / program.name
     for copy in (elsewhere, here):
         copy.parent.mkdir()
-        copy.write_bytes(BEHAVE.read_bytes())
+        copy.write_bytes(program.read_bytes())
     assert all_there.run("host-1", f"mount -t tmpfs hidden {here.parent}").returncode == 0
     all_there.start_rank("host-1", "mapped", 0, 1, elsewhere, "loops")
-    line = 1 + BEHAVE.read_text().splitlines().index("        count = other(count)")
+    line = 1 + program.read_text().splitlines().index("        step += 1  # in loops")
     job = ("--job", "mapped")
 
     def is_running() -> bool:
