@@ -46,6 +46,7 @@ class Scanner:
         self.clock = re.compile(clock.encode()) if clock else None
         self._unnumbered = {pattern.name for pattern in patterns if not pattern.numbered}
         self._grams: Grams | None = None
+        self._last_needed = {""}, set[bytes](), set[bytes]()  # nothing yet: no pattern is called so
         self.grep = None if self.needles.fast else Grep.of([*self.needles])
 
     def regions(self, full: set[str], useless: set[bytes], sample: bytes) -> Grams | Grep | None:
@@ -53,14 +54,21 @@ class Scanner:
         kept for other files: they cost 50 ms, and files of a job are alike."""
         if not (self.needles.fast or self.grep):
             return None
-        halves = Halves(self.patterns.literals(full, torn=True), useless)
-        needed = {*self.patterns.literals(full)} - halves.literals | {*halves}
+        needed = self._needed(full, useless)
         if self.grep:
             return self.grep.only(needed)
         known = self._grams.only(needed) if self._grams is not None else None
         if known is None or known.often(memoryview(sample)):
             known = self._grams = Grams.of(needed, sample)
         return known
+
+    def _needed(self, full: set[str], useless: set[bytes]) -> set[bytes]:
+        """The literals of patterns that are not full, by their halves unless these are useless."""
+        if self._last_needed[:2] != (full, useless):
+            halves = Halves(self.patterns.literals(full, torn=True), useless)
+            needed = {*self.patterns.literals(full)} - halves.literals | {*halves}
+            self._last_needed = {*full}, {*useless}, needed
+        return self._last_needed[2]
 
     def scan(self, path: str, begin: int = 0, deadline: float = float("inf")) -> FileScan:
         """One file, from the line that begins there. What cannot be read, or not in time (by
