@@ -26,10 +26,11 @@ def test_help_names_every_verb() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_of_each_verb(verb: str) -> None:
-    """Its first words are its docstring; rankdbg help VERB is the same."""
-    text = rankdbg(verb, "--help").stdout
-    assert (load(verb).__doc__ or "").splitlines()[0] in text
-    assert rankdbg("help", verb).stdout == text
+    """Its first words are its docstring, in 80 columns; rankdbg help VERB is the same."""
+    text = rankdbg(verb, "--help", env={**os.environ, "COLUMNS": "80"}).stdout
+    assert (load(verb).__doc__ or "").splitlines()[0] in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= 80
+    assert rankdbg("help", verb, env={**os.environ, "COLUMNS": "80"}).stdout == text
     assert verb_parser(verb).prog == f"rankdbg {verb}"
 
 

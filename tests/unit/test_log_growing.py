@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 
@@ -53,6 +54,21 @@ def test_a_line_is_found_once(reader: Reader) -> None:
     assert reader.read() == ["ERROR 1", "ERROR 2"]
     (scan,) = reader.memory.scans()
     assert [hit.line for hit in scan.hits] == [2, 4]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers_of_lines(reader: Reader, seed: int) -> None:
+    """Read in many parts, or at once: each line has the number that it has in the file."""
+    numbers = random.Random(seed)
+    for _ in range(24):
+        words = ["ERROR ", "Traceback ", "y\rERROR ", *["x" * 2000] * 10, *["\n"] * 10]
+        append(reader.path, "".join(numbers.choices(words, k=numbers.choice([1, 30, 300]))))
+        reader.read()
+    (scan,) = reader.memory.scans()
+    whole = reader.path.read_bytes()
+    assert len(scan.hits) > 30
+    assert len(whole) > 500_000
+    assert all(hit.line == 1 + whole[: hit.offset].count(b"\n") for hit in scan.hits)
 
 
 def test_only_what_is_new_is_read(reader: Reader) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-import os
 import re
-import threading
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -53,20 +55,31 @@ def loads_and_waits(number: int, loads: float) -> Profile:
 def test_many_threads_are_looked_at_less_often() -> None:
     """--native stops a process for as long as it has threads; never for ever, and not more often
     than was asked for."""
-    pid, over = os.getpid(), threading.Event()
-    alone = affordable_rate(pid, 20, 0.05)
-    assert affordable_rate(pid, 5, 0.05) == 5
-    crowd = [threading.Thread(target=over.wait) for _ in range(100)]
-    for thread in crowd:
-        thread.start()
-    try:
+    with threads(0) as pid:
+        alone = affordable_rate(pid, 20, 0.05)
+        assert affordable_rate(pid, 5, 0.05) == 5
+    with threads(100) as pid:
         assert alone / 10 < affordable_rate(pid, 20, 0.05) < alone / 3
         assert affordable_rate(pid, 20, 1.0) == 20
         assert affordable_rate(pid, 20, 0.0001) == 1
-    finally:
-        over.set()
-        for thread in crowd:
-            thread.join()
+
+
+@contextlib.contextmanager
+def threads(count: int) -> Iterator[int]:
+    """A process with so many beside its main one."""
+    code = (
+        "import sys, threading\n"
+        f"for _ in range({count}):\n"
+        "    threading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    words = [sys.executable, "-S", "-c", code]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+        process.stdin.close()
 
 
 # --- folded stacks ------------------------------------------------------------------------

@@ -26,9 +26,11 @@ class Position:
     inode: int
     size: int = 0  # that it had
     settled: int = 0  # what comes later changes nothing before this
+    read: int = 0  # bytes: of a compressed file, of its contents
+    lines: int = 0  # that ended in them
 
     def as_json(self) -> list[int]:
-        return [self.inode, self.size, self.settled]
+        return [self.inode, self.size, self.settled, self.read, self.lines]
 
     @staticmethod
     def from_json(value: Any) -> Position | None:
@@ -85,14 +87,15 @@ def _called(path: str, addition: Addition) -> Addition:
 
 def _scan_from(scanner: Scanner, path: str, last: Position, deadline: float) -> Addition:
     begin = _line_start(path, last.settled - STAMP_BEFORE)
-    scan = scanner.scan(path, begin, deadline)
+    scan = scanner.scan(path, begin, deadline, (last.read, last.lines))
     try:
         status = os.stat(path)
     except OSError:
         return Addition(scan, last)
     # More than it has is read of a compressed file; less, of one that has grown meanwhile.
     size = min(status.st_size, scan.size)
-    position = Position(last.inode, size, max(last.settled, _settled(scan)))
+    settled = max(last.settled, _settled(scan))
+    position = Position(last.inode, size, settled, scan.size, scan.lines)
     return Addition(replace(scan, idle=_idle(status)), position)
 
 

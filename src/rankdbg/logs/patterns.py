@@ -49,6 +49,7 @@ class FileScan:
     path: str
     hits: tuple[Hit, ...] = ()
     size: int = 0  # bytes that were read; of a compressed file, of its contents
+    lines: int = 0  # that end in what was read, and before
     modified: float = 0.0
     beginning: str = ""
     ending: str = ""  # the last line

@@ -140,11 +140,19 @@ def load(verb: str) -> Verb:
     return loaded
 
 
+def _paragraphs(text: str) -> str:
+    """As wide as a terminal of 80 columns; examples, which are indented, are so already."""
+    import textwrap
+
+    parts = text.strip("\n").split("\n\n")
+    return "\n\n".join(p if p.startswith(" ") else textwrap.fill(p, 80) for p in parts)
+
+
 def verb_parser(verb: str) -> argparse.ArgumentParser:
     module = load(verb)
     parser = Parser(
         prog=f"rankdbg {verb}",
-        description=module.__doc__,
+        description=_paragraphs(module.__doc__ or ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -4,7 +4,7 @@
   rankdbg break src/train.py:88 if 'loss != loss' --ranks tp=0
   rankdbg break 'train.py:88 if loss > 3 ranks(tp=0)'
   rankdbg break train.py:88 log 'loss={loss:.3f}'
-  rankdbg break --list                  with how often each was hit, and what was logged
+  rankdbg break --list                  each with its hits and what it logged
   rankdbg break --clear [FILE:LINE]     one, or all
 
 FILE is a path or the end of one; for code that is in no file, the name that stacks show.

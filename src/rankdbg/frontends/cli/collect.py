@@ -2,7 +2,7 @@
 
   rankdbg collect all results/            what is there now
   rankdbg collect '*policy*' results/     of ranks whose role fits
-  rankdbg collect all results/ --follow 30 -t slurm:4711      while the job runs, and its end
+  rankdbg collect all results/ --follow 30   while the job runs, and its end
 
 Nsight Systems reports, py-spy's, torch's and memray's files, flight recorder dumps, what
 crashes leave, and the logs that ranks hold open come to lie in results/NODE/PATH, each once,

@@ -1,7 +1,7 @@
 """Who is missing from which collective, by PyTorch's flight recorder.
 
   rankdbg collectives                       ask the ranks of a running job
-  rankdbg collectives --dumps DIR           dumps that a job wrote: pickle or JSON
+  rankdbg collectives --dumps DIR           dumps of a job: pickle or JSON
   rankdbg collectives --dumps trace_rank_*
 
 First who holds the others up and why, then each process group: what every rank has

@@ -1,10 +1,10 @@
 """What the logs say: what failed first, why, and what to do about it.
 
-  rankdbg doctor                          the job that runs here, or has run: its logs are found
+  rankdbg doctor                          of the job that runs here, or has run
   rankdbg doctor -t ray:auto              on all nodes, scanned where they lie
-  rankdbg doctor logs/                    every log below a directory, no job needed
+  rankdbg doctor logs/                    every log below, no job needed
   rankdbg doctor slurm-4711.out rank*.err
-  rankdbg doctor --follow                 changes of phase, stalls and failures as they happen
+  rankdbg doctor --follow                 what happens, as it happens
   rankdbg doctor logs/ --rules mine.toml  with rules of your own
 
 The first cause comes first, with the rank and the lines that show it; then what is only

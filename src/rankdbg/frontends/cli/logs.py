@@ -4,8 +4,8 @@
   rankdbg logs 0-3 --since 10m     of some ranks, the last ten minutes
   rankdbg logs --grep 'nan|inf'    messages that match, with their tracebacks
   rankdbg logs --follow            as they are written, until Ctrl-C
-  rankdbg logs 3 --diff            what rank 3 logged and the others did not, and the
-                                   other way round
+  rankdbg logs 3 --diff            what rank 3 logged and the others did
+                                   not, and the other way round
   rankdbg logs --diff              what only some ranks have logged
   rankdbg logs logs/               log files of this machine, with no job at all
   rankdbg logs -t ssh:a,b /var/log/train.log

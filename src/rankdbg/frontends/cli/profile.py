@@ -4,8 +4,7 @@
   rankdbg profile --diff 0 7 --open     what rank 7 does more of, in the browser
   rankdbg profile 0-7 --kind torch      operators and kernels on one time line
   rankdbg profile 3 --kind memory       who holds memory
-  rankdbg profile 3 --kind nsys         a report of Nsight Systems, which has started rank 3
-                                        (rankdbg run --nsys train_3 --nsys-steps later)
+  rankdbg profile 3 --kind nsys         a report of the nsys it runs under
 
 ^C ends it early and keeps what there is by then.
 """

@@ -1,7 +1,7 @@
 """Let Ray's nsight plugin keep the workers' own interpreter.
 
   rankdbg ray-fix             on each node, before `ray start`
-  rankdbg ray-fix --status    whether this Ray needs it, has it, and runs with it
+  rankdbg ray-fix --status    whether this Ray needs it, has it, runs with it
   rankdbg ray-fix --undo
 
 Ray's plugin runs `nsys profile … python`, whatever interpreter the worker should have. The

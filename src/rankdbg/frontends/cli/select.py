@@ -1,7 +1,7 @@
 """Which ranks a selection picks.
 
-  rankdbg select 'ranks(tp=0)'                            of the job that runs
-  rankdbg select 'dp=(0,2), tp=1' --mesh dp=4,tp=2        of a mesh, without any job
+  rankdbg select 'ranks(tp=0)'                       of the job that runs
+  rankdbg select 'dp=(0,2), tp=1' --mesh dp=4,tp=2   of a mesh, without any job
 
 What it prints can be pasted wherever ranks are named.
 """

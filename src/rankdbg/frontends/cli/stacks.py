@@ -2,10 +2,10 @@
 
   rankdbg stacks                      the main thread of every rank
   rankdbg stacks tp=0 --threads all   all threads of these ranks
-  rankdbg stacks --outside            never ask the agents, read the processes with py-spy
-  rankdbg stacks --native             frames of C and C++ too, and threads that are not Python's
-  rankdbg stacks --cuda               what runs on the GPUs of those who differ from the rest
-  rankdbg stacks --core core.4711     of a process that has crashed: a core file, or what
+  rankdbg stacks --outside            by py-spy, without asking agents
+  rankdbg stacks --native             frames of C and C++ and their threads too
+  rankdbg stacks --cuda               what the GPUs of the odd ones run
+  rankdbg stacks --core core.4711     of a crash: a core file, or what
                                       faulthandler has written
   rankdbg stacks --save DIR           keep it; look again with -t snapshot:DIR
 

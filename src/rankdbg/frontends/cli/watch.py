@@ -2,7 +2,7 @@
 
   rankdbg watch -- torchrun --nproc-per-node 8 train.py
   rankdbg watch --config job.yaml -- ./start.sh
-  rankdbg watch -t slurm:4711 --hang-after 600 --notify 'mail -s hang me@example.org'
+  rankdbg watch -t slurm:4711 --hang-after 600 --notify 'mail -s hang me@a.org'
   rankdbg watch --abort -- srun python train.py       exit status 86: it hung
 
 A job hangs when no rank has come on for --hang-after seconds: by stacks, waits, what it

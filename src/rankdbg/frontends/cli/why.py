@@ -3,7 +3,7 @@
   rankdbg why                        look at the job, and say
   rankdbg why --outside              ask no agent: from outside alone
   rankdbg why --rules mine.toml      with rules of your own first
-  rankdbg why --save DIR             keep the evidence; look again with -t snapshot:DIR
+  rankdbg why --save DIR             keep it; look again with -t snapshot:DIR
 
 Looks at states, stacks, waits and collectives, more than once: who comes on is not stuck.
 A job that moves, starts or waits for work is said to do so, and nobody is accused.
