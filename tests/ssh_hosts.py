@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from jobs import free_port
 from waiting import PATIENCE, processes_beside, wait_for
 
@@ -23,6 +25,8 @@ SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 
 class Hosts:
     def __init__(self, scratch: Path, *names: str) -> None:
+        if not os.path.exists(SSHD) or os.geteuid() != 0:
+            pytest.skip("needs sshd, and root for namespaces")
         self.scratch = scratch
         self.path = scratch / "bin"
         self.names = names

@@ -5,7 +5,6 @@ On Ray: test_cluster_ray.py, which has a cluster.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ from editor import LOOP, DapServer, Editor, evaluate, frames, line_of
 from jobs import PROGRAMS, Job, rankdbg
 from kubernetes_cluster import Kubernetes, reason_not_here
 from slurm_cluster import SlurmCluster, running_cluster
-from ssh_hosts import SSHD, Hosts
+from ssh_hosts import Hosts
 from waiting import wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
@@ -46,10 +45,6 @@ def stop_all(server: DapServer, count: int) -> Editor:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    if not os.path.exists(SSHD):
-        pytest.skip("needs sshd")
-    if os.geteuid() != 0:
-        pytest.skip("needs root, for namespaces")
     hosts = Hosts(tmp_path / "hosts", "host-1", "host-2")
     for rank, name in enumerate(hosts.names):
         hosts.start_rank(name, "two-hosts", rank, 2, LOOP, "loops")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ import pytest
 from jobs import PROGRAMS, rankdbg
 from kubernetes_cluster import Kubernetes, reason_not_here
 from slurm_cluster import SlurmCluster, running_cluster
-from ssh_hosts import SSHD, Hosts
+from ssh_hosts import Hosts
 from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(180)
@@ -143,20 +142,23 @@ def test_pods(tmp_path: Path) -> None:
 # --- ssh ------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd")
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces")
+def start_on(hosts: Hosts, rank: int, talk: Path) -> None:
+    """A rank of two, on the host of its number; its log lies beside `talk`."""
+    name = hosts.names[rank]
+    script = talk.with_name(f"{name}.sh")
+    shell = f"exec {sys.executable} {PROGRAM} {talk} >> {talk.with_name(name)}.train.log 2>&1"
+    script.write_text(f"RANK={rank} WORLD_SIZE=2 RANKDBG_JOB=pair {shell}\n")
+    hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
+
+
 def test_ssh(tmp_path: Path) -> None:
     """Each host's files are read there; given paths too, with -t. A host that is gone is named."""
     hosts = Hosts(tmp_path, "host-1", "host-2")
     talk = tmp_path / "talk"
     talk.mkdir()
     try:
-        for rank, name in enumerate(hosts.names):
-            log = tmp_path / f"{name}.train.log"
-            shell = f"exec {sys.executable} {PROGRAM} {talk} >> {log} 2>&1"
-            script = tmp_path / f"{name}.sh"
-            script.write_text(f"RANK={rank} WORLD_SIZE=2 RANKDBG_JOB=pair {shell}\n")
-            hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
+        for rank in range(2):
+            start_on(hosts, rank, talk)
         environment = hosts.environment()
         target = hosts.target
         said = until(lambda s: {p["rank"] for p in s["phases"]} == {0, 1}, target, environment)
@@ -176,8 +178,6 @@ def test_ssh(tmp_path: Path) -> None:
         hosts.end()
 
 
-@pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd")
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for namespaces")
 def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
     """Who follows is told that a host is lost and that it is back, and what is said there then."""
     hosts = Hosts(tmp_path, "host-1", "host-2")
@@ -193,15 +193,9 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
             60,
         )
 
-    def begin(name: str, rank: int) -> None:
-        script = tmp_path / f"{name}.sh"
-        shell = f"exec {sys.executable} {PROGRAM} {talk} >> {tmp_path / name}.train.log 2>&1"
-        script.write_text(f"RANK={rank} WORLD_SIZE=2 RANKDBG_JOB=pair {shell}\n")
-        hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
-
     try:
-        begin("host-1", 0)
-        begin("host-2", 1)
+        start_on(hosts, 0, talk)
+        start_on(hosts, 1, talk)
         wait_for(
             lambda: len([log for log in tmp_path.glob("host-*.train.log") if log.read_text()]) == 2,
             "both ranks to say something",
@@ -218,7 +212,7 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
         has_told("doctor", "host-2 does not answer")
         has_told("logs", "host-2: ")
         hosts.start("host-2")
-        begin("host-2", 1)
+        start_on(hosts, 1, talk)
         tell(talk, 1, OOM)
         has_told("doctor", "host-2 answers again", "cuda_oom on rank 1")
         has_told("logs", "host-2 can be read again", OOM)

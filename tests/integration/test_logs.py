@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pytest
 
 from crashes import out_of_memory_on_one_rank
 from jobs import PROGRAMS, Job, rankdbg
-from ssh_hosts import SSHD, Hosts
+from ssh_hosts import Hosts
 from waiting import wait_for
 
 WRITES = PROGRAMS / "writes_logs.py"
@@ -264,8 +263,6 @@ def test_number_that_is_a_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists(SSHD), reason="needs sshd")
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="needs unshare")
 def test_over_ssh(tmp_path: Path) -> None:
     """The files of two hosts, read there and merged here; paths on the hosts too."""
     hosts = Hosts(tmp_path / "hosts", "host-1", "host-2")

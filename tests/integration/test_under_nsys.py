@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import PROGRAMS, Job
+from jobs import PROGRAMS, TORCHRUN, Job
 from profilers import Nsight, Profiled, needs_nsys
 from rosters import kinds, numbers
 from waiting import wait_for
@@ -21,7 +21,6 @@ from waiting import wait_for
 pytestmark = needs_nsys
 STEPS = PROGRAMS / "steps.py"
 LAUNCH = PROGRAMS / "launch.py"
-TORCHRUN = Path(sys.executable).with_name("torchrun")
 TINY_DISK = 'mkdir small && mount -t tmpfs -o size=16k tmpfs small && exec "$@"'
 
 
@@ -36,7 +35,7 @@ def profiled(job: Job, tmp_path: Path) -> Profiled:
 def test_one_rank_of_torchrun(profiled: Profiled) -> None:
     """The rank that the pattern names, and for the steps of the range; others are untouched."""
     status, _, told = profiled.run(
-        *(TORCHRUN, "--standalone", "--nproc-per-node", 2, STEPS, 5),
+        *(*TORCHRUN, 2, STEPS, 5),
         options=("--role", "trainer", "--nsys", "trainer_1", "--nsys-steps", "2:4"),
     )
     assert status == 0, told

@@ -272,6 +272,18 @@ def test_a_grep_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert Grep.of([b"boom"]) is None
 
 
+def test_a_grep_that_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is missed for that: the block is looked at without it."""
+    grep = Grep.of([b"boom"])
+    assert grep is not None
+    block = memoryview(b"x" * 50 + b"boom" + b"y" * 50)
+    assert [*grep.regions(block, 0, len(block))] == [(46, 54)]
+    (tmp_path / "grep").write_text("#!/bin/sh\nkill -9 $$\n")
+    (tmp_path / "grep").chmod(0o755)
+    monkeypatch.setattr(grep, "_program", str(tmp_path / "grep"))
+    assert [*grep.regions(block, 0, len(block))] == [(0, len(block))]
+
+
 def test_which_files(tmp_path: Path) -> None:
     """Of a directory the files that may be logs; checkpoints, code and pipes are left out."""
     for name in ("a.log", "sub/rank_3.err.gz", "slurm-1.out", "model.pt", "x.py", ".git/log"):

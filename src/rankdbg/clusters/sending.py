@@ -90,7 +90,7 @@ def landing_opening(node: str, scope: Mapping[str, Any]) -> Opening:
 
 
 @cache
-def archive(with_pyspy: bool = False, with_automaton: bool = False) -> str:
+def archive(with_pyspy: bool, with_automaton: bool) -> str:
     """What a node needs of rankdbg, as base64 of a zip. Without the automaton, logs are read at
     a tenth of the speed, which on most of them is not felt."""
     packed = io.BytesIO()

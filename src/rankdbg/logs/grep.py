@@ -64,6 +64,9 @@ class Grep:
             env={"LC_ALL": "C"},
             check=False,
         )
+        if found.returncode > 1 or found.returncode < 0:
+            yield 0, len(part)  # it was killed, or had no memory: all of it is to be looked at
+            return
         for match in _MATCH.finditer(found.stdout):
             place = int(match[1])
             yield place, place + len(match[2])
