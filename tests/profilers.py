@@ -1,4 +1,5 @@
-"""The fake Nsight Systems for tests: nsys on PATH, and a libcudart that tells it of calls."""
+"""The fake Nsight Systems for tests: nsys on PATH, and a libcudart that tells it of calls, which
+every process there has loaded."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ class Nsight:
         self._log = folder / "calls"
         self.environment = {
             "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
-            "LD_LIBRARY_PATH": str(folder),
-            "FAKE_NSYS_LOG": str(self._log),
+            "LD_PRELOAD": str(library),
+            "FAKE_NSYS_FOLDER": str(folder),
         }
 
     @property

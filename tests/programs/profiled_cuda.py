@@ -1,13 +1,14 @@
-"""A process that multiplies matrices on a GPU, and keeps some more memory at each step."""
+"""A process that multiplies matrices on a GPU, and keeps what it allocates for many steps."""
+
+from collections import deque
 
 import torch
 
-kept = []
+kept = deque(maxlen=1000)
 
 
 def hoard():
-    if len(kept) < 1000:
-        kept.append(torch.ones(1 << 18, device="cuda"))
+    kept.append(torch.ones(1 << 18, device="cuda"))
 
 
 def step(matrix):

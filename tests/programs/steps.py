@@ -1,10 +1,13 @@
 """python steps.py COUNT [ENDING]: tells COUNT steps; in a torchrun job with a barrier in each.
 
-ENDING: `exit 3`, `die` (no clean-up, as killed), `wait` (for ever), `children`.
+ENDING: `exit 3`, `die` (no clean-up, as killed), `wait` (for ever), `children`; for one that is
+told to end: `stuck` (in C), `handles` (it itself), `fork` (a child is told so before).
 """
 
+import ctypes
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -30,6 +33,20 @@ if __name__ == "__main__":
         case ["wait"]:
             print("waits", flush=True)
             threading.Event().wait()
+        case ["stuck"]:
+            print("waits", flush=True)
+            library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+            library.pthread_mutex_lock(mutex)
+            library.pthread_mutex_lock(mutex)
+        case ["handles"]:
+            signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
+            print("waits", flush=True)
+            threading.Event().wait()
+        case ["fork"]:
+            if (child := os.fork()) == 0:
+                threading.Event().wait()
+            os.kill(child, signal.SIGTERM)
+            print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
         case ["children"]:
             subprocess.run([sys.executable, __file__, "9"], stdin=subprocess.DEVNULL, check=True)
             child = multiprocessing.get_context("spawn").Process(target=os.getpid)

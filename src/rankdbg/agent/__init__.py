@@ -10,12 +10,15 @@
     uncaught, saving              exceptions that nobody catches: held, or saved
     in_ray                        Ray: the agent in its workers, its breakpoints, its exceptions
     timeouts, torch_groups, in_flight    process groups wait for ranks that stand in the debugger
-    under_nsys, capture           ranks that run under Nsight Systems, and their steps
+    under_nsys, nsys_program      ranks that run under Nsight Systems, and how it is started
+    capture, cuda_profiler        for which steps, or when asked
+    nsys_report, termination      what it writes of them, also if they are told to end
     threads, native, forks        what the interpreter must be talked into
 
 Rules of this folder: standard library only, and of that only what no program is
-likely to have a module of its own by that name for; no signal handler; no output
-but one line on stderr; an agent that cannot start leaves the program alone.
+likely to have a module of its own by that name for; no signal handler (but for SIGTERM in
+a rank under nsys); no output but one line on stderr; an agent that cannot start leaves the
+program alone.
 """
 
 from __future__ import annotations

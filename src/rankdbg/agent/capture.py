@@ -9,39 +9,30 @@ from __future__ import annotations
 
 import os
 import sys
-from time import monotonic, sleep
 
-from rankdbg.agent import card, threads
+from rankdbg.agent import card, cuda_profiler, nsys_report, termination, threads
 from rankdbg.nsys import LATER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from rankdbg.nsys import Steps
 
-# For the report at the end of the program; RANKDBG_NSYS_WAIT is the user's word.
-WAIT_SECONDS = 30.0
-# A report whose size is the same for so long is whole.
-REST_SECONDS = 1.0
-# Where this much is not free, nothing more will come.
-LEAST_FREE = 1 << 16
-_LIBRARIES = ("libcudart.so", *(f"libcudart.so.{major}" for major in (13, 12, 11)), "libcuda.so.1")
-
-_state = "idle"  # then: waiting, on, over
+_state = "idle"  # whole (from start to end); or: waiting, on (for the steps) or asked for, over
 _steps: Steps = (0, 0)
 _report = ""
 _pid = 0
-_parent = 0
+_nsys = 0
 _lock = threads.new_lock()
 
 
-def arm(steps: Steps, report: str) -> None:
+def arm(steps: Steps | None, report: str) -> None:
     """`report` is the path at which nsys will write, `` where that is not known."""
-    global _state, _steps, _report, _pid, _parent
-    _state, _steps, _report = "waiting", steps, report
-    _pid, _parent = os.getpid(), os.getppid()
-    card.at_step = at_step
+    global _state, _steps, _report, _pid, _nsys
+    _state, _steps, _report = "waiting" if steps else "whole", steps or LATER, report
+    _pid, _nsys = os.getpid(), nsys_report.find_nsys()
+    if steps:
+        card.at_step = at_step
+    termination.hold(hand_over)
 
 
 def at_step(step: int) -> None:
@@ -68,127 +59,64 @@ def at_exit() -> None:
             last = "it calls rankdbg.progress(step) nowhere"
         _say(f"no report: the program told no step of {first}:{end} ({last})")
     _turn("on", "over")
+    _turn("asked for", "over")
     if _state == "over" and _report:
-        why = _wait_for_report()
-        if why:
-            _say(f"no report: {why}")
+        path, why = nsys_report.wait_for(_report, _nsys)
+        told = f"no report: {why}" if why else nsys_report.advice(path)
+        if told:
+            _say(told)
+
+
+def hand_over() -> None:
+    """What has been captured until now, before the process ends: nsys has to do with the rest."""
+    if os.getpid() != _pid:
+        return
+    if _state == "whole":
+        if cuda_profiler.is_used():
+            cuda_profiler.call("Stop", in_its_thread=False)  # nsys goes on, and takes what there is
+        return
+    _turn("on", "over", in_its_thread=False)
+    _turn("asked for", "over", in_its_thread=False)
+    if _state == "over" and _report:
+        nsys_report.wait_until_begun(_report, _nsys)
 
 
 def begin_now() -> str:
     """Without waiting for a step. Why that cannot be, or ``."""
-    if os.getpid() != _pid or _state == "idle":
+    if os.getpid() != _pid or _state in ("idle", "whole"):
         return (
             "no nsys waits for it; next time: rankdbg run --nsys PATTERN --nsys-steps later -- ..."
         )
     if _state != "waiting":
-        now = "captures it just now" if _state == "on" else "has captured it already"
+        now = "has captured it already" if _state == "over" else "captures it just now"
         return f"nsys {now}, and does so once"
-    why = _turn("waiting", "on")
-    if not why:
-        card.at_step = None  # which steps it is at does not matter any more
-    return why
+    return _turn("waiting", "asked for", in_its_thread=False)
 
 
 def end_now() -> tuple[str, str]:
     """The report, once it is whole; or why there is none."""
-    why = _turn("on", "over")
+    why = _turn("asked for", "over", in_its_thread=False)
     if not why and not _report:
         why = "where nsys writes its report is not known here: rankdbg collect looks for it"
-    return _report, why or _wait_for_report()
+    return ("", why) if why else nsys_report.wait_for(_report, _nsys)
 
 
-def _turn(before: str, after: str) -> str:
+def _turn(before: str, after: str, in_its_thread: bool = True) -> str:
     """Only one thread does, and only in the process that was armed. Why it has failed, or ``."""
     global _state
     with _lock:
         if _state != before or os.getpid() != _pid:
             return ""
         _state = after
-    if after == "over":
+    if after != "on":  # steps do not matter any more
         card.at_step = None
-    why = _call("Start" if after == "on" else "Stop")
-    if why:
+    why = cuda_profiler.call("Stop" if after == "over" else "Start", in_its_thread)
+    if why and after == "asked for":  # whoever has asked may ask again
+        _state, card.at_step = before, at_step
+    elif why:
         _say(f"no capture: {why}")
         _state, card.at_step = "idle", None
     return why
-
-
-def _call(which: str) -> str:
-    """cudaProfilerStart or cudaProfilerStop; why it could not be called, or ``."""
-    torch: Any = sys.modules.get("torch")
-    try:
-        if torch is not None and torch.cuda.is_available():
-            getattr(torch.cuda.cudart(), f"cudaProfiler{which}")()
-            return ""
-    except Exception:  # torch is being imported, or has no CUDA
-        pass
-    try:
-        import ctypes
-    except ImportError:
-        return "this Python has no ctypes"
-    for name in (*_loaded_libraries(), *_LIBRARIES):
-        prefix = "cuProfiler" if "libcuda.so" in name else "cudaProfiler"
-        try:
-            status = getattr(ctypes.CDLL(name), f"{prefix}{which}")()
-        except (OSError, AttributeError):
-            continue
-        return f"{prefix}{which} failed with CUDA's error {status}" if status else ""
-    return "neither libcudart nor libcuda is here"
-
-
-def _loaded_libraries() -> list[str]:
-    """The CUDA runtime that the program has loaded comes before any other."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
-            paths = {line.split(None, 5)[-1].strip() for line in file if "/libcudart" in line}
-        return sorted(path for path in paths if path.startswith("/"))
-    except OSError:
-        return []
-
-
-def _wait_for_report() -> str:
-    """Until it is whole. Why it is not there, or ``."""
-    deadline = monotonic() + wait_seconds()
-    size, since = -1, monotonic()
-    while monotonic() < deadline:
-        now = _size(_report)
-        if now != size:
-            size, since = now, monotonic()
-        elif size > 0 and monotonic() - since > REST_SECONDS:
-            break
-        if os.getppid() != _parent:  # nsys has ended, whatever it has written
-            break
-        if size <= 0 and _is_full(os.path.dirname(_report)):
-            return f"the disk is full at {os.path.dirname(_report)}"
-        sleep(0.02)
-    if size > 0:
-        return ""
-    late = f"nsys has not written {_report} in {wait_seconds():g} s"
-    return f"{late}; RANKDBG_NSYS_WAIT=SECONDS waits longer"
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return -1
-
-
-def _is_full(directory: str) -> bool:
-    try:
-        there = os.statvfs(directory)
-    except OSError:
-        return False
-    return there.f_bavail * there.f_frsize < LEAST_FREE
-
-
-def wait_seconds() -> float:
-    """For a report, at the end of a program."""
-    text = os.environ.get("RANKDBG_NSYS_WAIT", "")
-    try:
-        return max(0.0, float(text))
-    except ValueError:
-        return WAIT_SECONDS
 
 
 def _say(line: str) -> None:

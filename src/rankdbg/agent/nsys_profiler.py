@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rankdbg.agent import capture
+from rankdbg.agent import capture, nsys_report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def begin(path: str, with_stack: bool) -> Callable[[], dict[str, Any]] | str:
         report, why = capture.end_now()
         if why:
             return {"why": why}
-        os.symlink(report, f"{path}.nsys-rep")
-        return {"notes": [f"its report stays there too: {report}"]}
+        os.symlink(report, path + os.path.splitext(report)[1])
+        told = nsys_report.advice(report) or f"its report stays there too: {report}"
+        return {"notes": [told]}
 
     return finish

@@ -11,7 +11,7 @@ memory, and nothing of Ray's is written to.
 
 from __future__ import annotations
 
-from rankdbg.agent import imports, under_nsys
+from rankdbg.agent import imports, nsys_program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _command(module: Any, plugin: Any, runtime_env: Any) -> str:
     output = str(options.get("o", module.NSIGHT_DEFAULT_CONFIG["o"]))
     options["o"] = str(plugin._nsight_dir / output)
     words = module.parse_nsight_config({name: str(value) for name, value in options.items()})
-    return " ".join(map(quoted, [*under_nsys.out_of_reach(), *words]))
+    return " ".join(map(quoted, [*nsys_program.out_of_reach(), *words]))
 
 
 def quoted(word: str) -> str:

@@ -13,6 +13,7 @@ import os
 import sys
 
 from rankdbg import identity, nsys, wire
+from rankdbg.agent import nsys_program
 from rankdbg.errors import RankdbgError
 
 TYPE_CHECKING = False
@@ -68,16 +69,19 @@ def _run_again(wish: nsys.Wish) -> None:
         return
     if worker not in names:
         worker = worker.rpartition("_")[0]  # the number is no part of the name
-    program = _find("nsys")
+    program = nsys_program.find()
     if not program or not sys.executable:
         missing = "Python does not know its own path" if program else "nsys is not on PATH"
         advice = "" if program else "; add the directory of Nsight Systems there"
         _say(f"not profiled: {missing} on {os.uname().nodename}{advice}")
         return
     output = os.path.join(_directory(), wish.report_name(worker))
-    before = [*(out_of_reach() if os.environ.get(NAME) else ()), *wish.command(program, output)]
-    given = wish.profile_options(output).get("output", "report%n")  # nsys's own default
-    environment = {**os.environ, WORKER: worker, REPORT: os.path.abspath(given)}
+    out_of_reach = nsys_program.out_of_reach() if os.environ.get(NAME) else []
+    before = [*out_of_reach, *wish.command(program, output)]
+    given = os.path.abspath(wish.profile_options(output).get("output", "report%n"))  # nsys's own
+    environment = {**os.environ, WORKER: worker, REPORT: given}
+    _make_folder(given)
+    environment.update(nsys_program.take_turn())
     _say(f"Nsight profiling enabled for worker '{worker}' (matched pattern '{pattern}')")
     try:
         for ignored in (_signal.SIGPIPE, _signal.SIGXFSZ):  # by Python, and nsys would inherit it
@@ -110,12 +114,14 @@ def _rank() -> int | None:
 
 
 def _tell_names(names: list[str], wish: nsys.Wish) -> None:
-    """By which names one could be asked for. One of many says it: rank 0, at once; or in a job
-    without numbers its first process, when it ends and has not turned out to be Ray's driver."""
+    """By which names one could be asked for. One of many says it: rank 0, at once, if none of the
+    others is meant; or in a job without numbers its first process, when it ends and has not turned
+    out to be Ray's driver."""
     line = f"not profiled: none of {', '.join(wish.patterns)} fits {' or '.join(names)}"
     if _rank() == 0 and not os.environ.get(TOLD):
         os.environ[TOLD] = "1"
-        _say(line)
+        if not any(wish.pattern_of(f"{name}_{rank}" for name in names)[0] for rank in _others()):
+            _say(line)
     elif _rank() is None and _is_first():
         import atexit
 
@@ -123,6 +129,10 @@ def _tell_names(names: list[str], wish: nsys.Wish) -> None:
         atexit.register(
             lambda: _say(line) if os.getpid() == pid and "ray" not in sys.modules else None
         )
+
+
+def _others() -> range:
+    return range(1, identity.from_environment(os.environ).get("world") or 1)
 
 
 def _is_first() -> bool:
@@ -150,6 +160,15 @@ def _directory() -> str:
     return os.environ.get("TMPDIR") or "/tmp"
 
 
+def _make_folder(output: str) -> None:
+    """nsys would put a report whose folder is missing into /tmp. Below a % only it knows where."""
+    folder, percent, _ = os.path.dirname(output).partition("%")
+    try:
+        os.makedirs(os.path.dirname(folder) if percent else folder, exist_ok=True)
+    except OSError:  # nsys says so, and where its report went
+        pass
+
+
 def _wait_for_workers_at_exit() -> None:
     """Registered before Ray is loaded, it comes after Ray has shut down."""
     import atexit
@@ -165,23 +184,6 @@ def _wait_for_workers_at_exit() -> None:
     atexit.register(wait)
 
 
-def out_of_reach() -> list[str]:
-    """What to put before nsys in a worker of Ray's: when Ray stops, it kills the process groups
-    that it has started, and with them an nsys that still writes its report. So nsys gets a session
-    of its own."""
-    setsid = _find("setsid")
-    return [setsid, "--wait"] if setsid else []
-
-
-def _find(program: str) -> str:
-    """shutil.which(), without its imports."""
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        path = os.path.join(folder or ".", program)
-        if os.path.isfile(path) and os.access(path, os.X_OK):
-            return path
-    return ""
-
-
 # --- after ---------------------------------------------------------------------------------
 
 
@@ -189,13 +191,13 @@ def _settle(wish: nsys.Wish) -> None:
     """This is the rank itself, under nsys."""
     pid = os.getpid()
     os.environ[PROFILED] = str(pid)
+    nsys_program.end_turn()
     _leave_group_of_nsys()
     host = os.uname().nodename
     report = nsys.expand(os.environ[REPORT], pid, host, os.environ)
     if report:
         _describe(report, wish, host)
-    if wish.steps:
-        _arm(wish.steps, report)
+    _arm(wish.steps, report)
 
 
 def _leave_group_of_nsys() -> None:
@@ -207,7 +209,7 @@ def _leave_group_of_nsys() -> None:
             pass
 
 
-def _arm(steps: nsys.Steps, report: str) -> None:
+def _arm(steps: nsys.Steps | None, report: str) -> None:
     from rankdbg.agent import capture
 
     capture.arm(steps, report)

@@ -11,7 +11,7 @@ import sys
 from time import monotonic, sleep
 
 from rankdbg import nsys
-from rankdbg.agent import capture, under_nsys
+from rankdbg.agent import nsys_report, under_nsys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def wait() -> None:
 
 
 def wait_until_written() -> None:
-    seconds = capture.wait_seconds()
+    seconds = nsys_report.wait_seconds()
     deadline = monotonic() + seconds
     writing = find_writing()
     if writing:

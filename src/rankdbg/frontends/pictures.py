@@ -89,7 +89,8 @@ def write_pictures(
 def nsys_reports(recorded: Recorded, folder: Path) -> list[str]:
     """Their names below the folder: nsys has its own pictures."""
     files = [recorded.files[rank.process] for rank in recorded.ranks]
-    return [str(each["nsys"].relative_to(folder)) for each in files if "nsys" in each]
+    kinds = ("nsys", "qdstrm")
+    return [str(each[kind].relative_to(folder)) for each in files for kind in kinds if kind in each]
 
 
 def make_folder(path: Path) -> Path:

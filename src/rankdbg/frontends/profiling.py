@@ -24,7 +24,7 @@ from rankdbg.types import Answer, ProcessKey, Question, Rank, Silence
 
 # To load a profiler; and to write down, fold and hand over what it has recorded.
 BEGIN_SECONDS = {"cpu": 15.0, "torch": 60.0, "memory": 60.0, "nsys": 60.0}
-END_SECONDS = {"cpu": 30.0, "torch": 180.0, "memory": 120.0, "nsys": 120.0}
+END_SECONDS = {"cpu": 30.0, "torch": 180.0, "memory": 120.0, "nsys": 330.0}
 EACH_SECONDS = 0.3
 PIECE_SECONDS = 60.0
 CLOCK_LOOKS = 5
@@ -37,6 +37,7 @@ ENDINGS = {
     "memray": "memray.bin",
     "snapshot": "snapshot.pickle",
     "nsys": "nsys-rep",
+    "qdstrm": "qdstrm",
 }
 
 

@@ -15,7 +15,7 @@ BLOCK = 1 << 20
 _FOLDERS = {".git", "__pycache__", "node_modules", ".venv", "site-packages"}
 _DATA = re.compile(
     r"\.(pt|pth|bin|safetensors|ckpt|distcp|npy|npz|pkl|pickle|parquet|arrow|so|o|a|py|pyc|whl|zip|tar"
-    r"|tgz|png|jpe?g|gif|svg|pdf|mp4|sqlite|db|ipynb|nsys-rep)$",
+    r"|tgz|png|jpe?g|gif|svg|pdf|mp4|sqlite|db|ipynb|nsys-rep|qdstrm)$",
     re.IGNORECASE,
 )
 _OPENERS = {

@@ -32,12 +32,15 @@ CLOCKS_DIFFER = 5.0
 # What profilers and crashes leave in a working directory.
 _LEFT_BEHIND = {
     "profile": (
-        *("*.nsys-rep", "nsight/*/*.nsys-rep", "nsight/*/*.json", "*.ncu-rep", "*.qdrep"),
+        *("*.nsys-rep", "*.qdstrm", "*.qdrep", "*.ncu-rep"),
+        *("nsight/*/*.nsys-rep", "nsight/*/*.qdstrm", "nsight/*/*.json"),
         *("*.pt.trace.json", "*.pt.trace.json.gz", "*.speedscope.json", "*.folded", "*py-spy*"),
         *("*.pstats", "memray-*.bin", "*.memray"),
     ),
     "crash": ("core", "core.[0-9]*", "*.core", "*.nvcudmp", "hs_err_pid*.log"),
 }
+# Its reports, what it could make no report of, and whose they are.
+_OF_NSYS = (".nsys-rep", ".qdstrm", ".json")
 # Flight recorders: the variables that name the files' common beginning, and where torch
 # writes without them.
 _RECORDERS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
@@ -127,12 +130,12 @@ def _places(
     report = environment.get("RANKDBG_NSYS_REPORT", "").removesuffix(".nsys-rep")
     if report:
         pattern = re.sub(r"%q\{[^}]*\}|%.", "*", glob.escape(report))
-        yield "profile", f"{pattern}.nsys-rep", since
-        yield "profile", f"{pattern}.json", since
+        for ending in _OF_NSYS:
+            yield "profile", pattern + ending, since
     for folder in {os.path.dirname(log) for log in logs}:  # Ray's
         if os.path.isdir(os.path.join(folder, "nsight")):
-            yield "profile", os.path.join(glob.escape(folder), "nsight", "*.nsys-rep"), since
-            yield "profile", os.path.join(glob.escape(folder), "nsight", "*.json"), since
+            for ending in _OF_NSYS:
+                yield "profile", os.path.join(glob.escape(folder), "nsight", f"*{ending}"), since
     named = [environment[name] for name in _RECORDERS if environment.get(name)]
     for prefix in named or (_RECORDERS_DEFAULT if process.number is not None else ()):
         end = "*" if named else str(process.number)

@@ -33,6 +33,7 @@ ENDINGS = {
     ".pickle": "snapshot",
     ".folded": "gpu",
     ".nsys-rep": "nsys",
+    ".qdstrm": "qdstrm",
 }
 
 Contents = dict[str, int]  # what it is -> an open file
