@@ -77,7 +77,9 @@ def test_signal(profiled: Profiled) -> None:
     assert len(profiled.reports()) == 1
 
 
-@pytest.mark.parametrize(("ending", "status"), [("wait", 143), ("stuck", 143), ("handles", 6)])
+@pytest.mark.parametrize(
+    ("ending", "status"), [("wait", 143), ("stuck", 143), ("loop", 143), ("handles", 6)]
+)
 def test_told_to_end_while_captured(profiled: Profiled, ending: str, status: int) -> None:
     """The capture ends before the rank does, whatever its main thread is in; one that handles the
     signal does so."""
@@ -269,7 +271,7 @@ def test_no_report_can_be_made(profiled: Profiled, tmp_path: Path) -> None:
 
     command = (sys.executable, LAUNCH, 1, PROGRAMS / "behave.py", "waits")
     profiled.start(*command, options=("--nsys", "behave", "--nsys-steps", "later"), env=environment)
-    profiled.job.wait_for(lambda ranks: [(r.number, r.agent) for r in ranks] == [(0, True)])
+    profiled.job.wait_at("waits")
     words = ("profile", "--kind", "nsys", "--seconds", 0.5, "--output", tmp_path / "home")
     shown = profiled.job.cli(*words)
     assert shown.returncode == 0, shown.stderr

@@ -1,9 +1,11 @@
 """python steps.py COUNT [ENDING]: tells COUNT steps; in a torchrun job with a barrier in each.
 
 ENDING: `exit 3`, `die` (no clean-up, as killed), `wait` (for ever), `children`; for one that is
-told to end: `stuck` (in C), `handles` (it itself), `fork` (a child is told so before).
+told to end: `stuck` (in C), `handles` (it itself), `loop` (asyncio, which is told of other
+signals), `fork` (a child is told so before).
 """
 
+import asyncio
 import ctypes
 import multiprocessing
 import os
@@ -13,6 +15,13 @@ import sys
 import threading
 
 import rankdbg
+
+
+async def wait_in_loop():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)
+    print("waits", flush=True)
+    await asyncio.Event().wait()
+
 
 if __name__ == "__main__":
     count, ending = int(sys.argv[1]), sys.argv[2:]
@@ -42,6 +51,8 @@ if __name__ == "__main__":
             signal.signal(signal.SIGTERM, lambda *_: sys.exit(6))
             print("waits", flush=True)
             threading.Event().wait()
+        case ["loop"]:
+            asyncio.run(wait_in_loop())
         case ["fork"]:
             if (child := os.fork()) == 0:
                 threading.Event().wait()

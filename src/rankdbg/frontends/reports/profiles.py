@@ -10,7 +10,7 @@ from typing import Any
 
 from rankdbg.amounts import in_bytes
 from rankdbg.frontends import pictures
-from rankdbg.frontends.profiling import Recorded
+from rankdbg.frontends.profiling import ENDINGS, Recorded
 from rankdbg.frontends.reports.ranks import (
     Paths,
     frame_json,
@@ -37,6 +37,11 @@ _WHAT = {
     pictures.FLAME: "for a browser; red where a rank has more than others",
     pictures.SPEEDSCOPE: "for https://www.speedscope.app",
     pictures.TRACE: "for https://ui.perfetto.dev: all ranks on one time line",
+}
+# Files of single ranks, by what they hold, that other programs show.
+_OTHERS = {
+    "snapshot": "for https://pytorch.org/memory_viz",
+    "memray": "for memray flamegraph, memray tree, memray summary",
 }
 
 
@@ -138,7 +143,9 @@ class ProfileReport:
             text += " of operators and kernels, by the time that each took itself"
         if self.kind == "memory":
             held = [profile.whole for profile in self.profiles]
-            text += f", allocations held: {in_bytes(min(held))} to {in_bytes(max(held))} a rank"
+            bounds = dict.fromkeys([in_bytes(min(held)), in_bytes(max(held))])
+            text += f", allocations held: {' to '.join(bounds)}"
+            text += " a rank" if len(ranks) > 1 else ""
         return text + (" (ended early)" if self.recorded.cut_short else "")
 
     def _print_slowest(self, terminal: Terminal) -> None:
@@ -190,7 +197,8 @@ class ProfileReport:
     def _heading(self) -> list[str]:
         if self.diff:
             return [f"{self._whose(side)}" for side in self.diff] + ["MORE"]
-        return ["MEAN", "LEAST", "MOST", "OF"] if len(self.profiles) > 1 else ["SHARE"]
+        alone = "HELD" if self.kind == "memory" else "SHARE"
+        return ["MEAN", "LEAST", "MOST", "OF"] if len(self.profiles) > 1 else [alone]
 
     def _cells(self, row: Row) -> list[str]:
         values = self._values(row)
@@ -218,9 +226,10 @@ class ProfileReport:
     def _print_files(self, terminal: Terminal) -> None:
         terminal.print()
         terminal.print(f"{self.folder}/")
-        width = max(map(len, self.files))
-        for name in self.files:
-            terminal.print(f"  {name:{width}}  {_WHAT.get(name, '')}".rstrip())
+        told = {name: _WHAT.get(name, "") for name in self.files} | self._for_others()
+        width = max(map(len, told))
+        for name, what in told.items():
+            terminal.print(f"  {name:{width}}  {what}".rstrip())
         clocks = self.recorded.clocks.values()
         if pictures.TRACE in self.files and len(clocks) > 1:
             ahead = max(abs(clock.ahead) for clock in clocks) * 1000
@@ -228,6 +237,11 @@ class ProfileReport:
             terminal.print(
                 f"clocks of nodes were up to {ahead:.1f} ms off; set right to {error:.1f} ms"
             )
+
+    def _for_others(self) -> dict[str, str]:
+        """What programs of others show in more detail."""
+        there = {content for files in self.recorded.files.values() for content in files}
+        return {f"ranks/*.{ENDINGS[name]}": what for name, what in _OTHERS.items() if name in there}
 
     def _whose(self, indices: Sequence[int]) -> str:
         return label([self.profiles[index].rank for index in indices], self.everybody)
