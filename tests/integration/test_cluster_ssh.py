@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
-from rankdbg.clusters import Options
+from rankdbg.clusters import Options, sending
 from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
 from ssh_hosts import Hosts
@@ -24,6 +24,7 @@ from waiting import wait_for
 
 pytestmark = pytest.mark.timeout(180)  # a call takes a second, on a busy machine five
 BEHAVE = PROGRAMS / "behave.py"
+pack = sending._packed
 BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")
 
 
@@ -76,7 +77,7 @@ def test_one_tree_and_one_odd_one_out(all_there: Hosts) -> None:
 @pytest.mark.parametrize("python", [None, sys.executable])
 def test_rankdbg_is_sent_where_it_is_not_installed(all_there: Hosts, python: str | None) -> None:
     """Values come back from a Python with rankdbg and from one without; afterwards nothing of
-    it is left on the host."""
+    it is left in the host's temporary space."""
     without = Path(sys.base_prefix) / "bin" / "python3"
     words = ("--python", python or without)
     groups = answer(all_there, "ask", "all", "rank", *words)["groups"]
@@ -86,12 +87,18 @@ def test_rankdbg_is_sent_where_it_is_not_installed(all_there: Hosts, python: str
         assert list(all_there.temporary(name).iterdir()) == []
 
 
-def test_py_spy_is_sent_too(all_there: Hosts) -> None:
-    """Stacks from outside come from hosts whose Python has no py-spy."""
+@pytest.fixture
+def bare_python() -> Path:
+    """One without rankdbg and py-spy."""
     without = Path(sys.base_prefix) / "bin" / "python3"
     if (without.parent / "py-spy").exists() or shutil.which("py-spy", path="/usr/bin:/bin"):
         pytest.skip("this machine's own Python has py-spy")
-    found = answer(all_there, "stacks", "--outside", "--python", without)
+    return without
+
+
+def test_py_spy_is_sent_too(all_there: Hosts, bare_python: Path) -> None:
+    """Stacks from outside come from hosts whose Python has no py-spy."""
+    found = answer(all_there, "stacks", "--outside", "--python", bare_python)
     assert set(found["sources"].values()) == {"py-spy"}
     assert [group["ranks"] for group in found["groups"]] == ["2", "0-1,3"]
 
@@ -107,6 +114,40 @@ def test_what_reads_logs_fast_is_sent_too(
         for name in all_there.names:
             (sent,) = all_there.temporary(name).glob("rankdbg-node-*/ahocorasick_rs/*.so")
             assert sent.name.startswith("ahocorasick_rs.cpython-3")
+
+
+def test_what_was_sent_is_kept(
+    all_there: Hosts, bare_python: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If one wishes it: the next client sends nothing, and again what has suffered since."""
+    packed: list[str] = []
+    monkeypatch.setattr(sending, "_packed", lambda kind: packed.append(kind) or pack(kind))
+    monkeypatch.setenv("PATH", all_there.environment()["PATH"])
+    without = Options(python=str(bare_python))
+    host = all_there.names[0]
+    place = all_there.scratch / host / "agents/sent"
+
+    def look() -> list[str]:
+        packed.clear()
+        with Session(f"ssh:{host}", options=without) as session:
+            assert list(session.roster().jobs()) == ["two-hosts"]
+        return packed
+
+    assert look() == ["rankdbg", "py-spy", "automaton"]
+    assert not place.exists()
+    monkeypatch.setenv("RANKDBG_KEEP", "1")
+    assert look() == ["rankdbg", "py-spy", "automaton"]
+    assert look() == []
+    (kept,) = place.glob("py-spy-*")
+    kept.write_bytes(kept.read_bytes()[:100_000])
+    for path in place.glob("rankdbg-*"):
+        os.utime(path, (1e9, 1e9))
+    assert look() == ["rankdbg", "py-spy"]
+    assert look() == []
+    # A place where others can write is nothing to take programs from.
+    place.chmod(0o777)
+    assert look() == ["rankdbg", "py-spy", "automaton"]
+    shutil.rmtree(place)
 
 
 def test_a_host_that_cannot_be_reached(all_there: Hosts) -> None:

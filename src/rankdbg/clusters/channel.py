@@ -107,7 +107,7 @@ class Conversation:
         self._ids = itertools.count(1)
         self._waiting: dict[int, Waiting] = {}
         self._lock = threading.Lock()
-        self._began = self._opened = time.monotonic()
+        self._alive = self._opened = time.monotonic()
         self._is_open = threading.Event()
         send(next(opening))
 
@@ -161,6 +161,9 @@ class Conversation:
             self.noise = (self.noise + line + b"\n")[-_KEPT:]
             return
         message = wire.decode(line)
+        self._alive = time.monotonic()
+        if "coming" in message:  # over a slow line, what is sent to it takes its time
+            return
         if "error" in message:
             error = message["error"]
             raise NodeFailed(f"{self.node}: {error.get('what')}", hint=error.get("hint") or "")
@@ -177,12 +180,17 @@ class Conversation:
 
     def wait_until_open(self) -> float:
         """When that was. To reach a node may take longer than to be answered by it."""
-        if not self._is_open.wait(max(0.0, self._began + self._patience - time.monotonic())):
-            what = f"{self.node} could not be reached within {self._patience:g} s"
-            self.fail(NodeFailed(what, *last_words(self.noise)))
+        while not self._is_open.wait(self._hope()):
+            if not self._hope():
+                what = f"{self.node} could not be reached within {self._patience:g} s"
+                self.fail(NodeFailed(what, *last_words(self.noise)))
         if self.failure is not None:
             raise self.failure
         return self._opened
+
+    def _hope(self) -> float:
+        """For how many seconds more a sign of the node may come, while it is being reached."""
+        return max(0.0, self._alive + self._patience - time.monotonic())
 
     def wait_until_settled(self, seconds: float) -> None:
         """Until it is open, or has failed; no longer than that."""
@@ -190,7 +198,7 @@ class Conversation:
 
     def withdraw_after(self, seconds: float, ident: int) -> bool:
         """Take a question back that could not be asked by then, if there is still hope."""
-        if self._is_open.wait(seconds) or time.monotonic() > self._began + self._patience:
+        if self._is_open.wait(seconds) or not self._hope():
             return False
         with self._lock:
             kept = [message for message in self._held_back if message["id"] != ident]

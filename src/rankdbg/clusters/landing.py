@@ -3,15 +3,18 @@
 It is a program of its own: its text is sent on a command line, and it imports nothing of
 rankdbg until it knows which. It says what it has found, takes what it lacks, puts that into
 a directory that only its user can enter, and becomes the node process. The node removes the
-directory when it ends; what a killed one has left is removed here.
+directory when it ends; what a killed one has left is removed here. If the client wishes it, what
+was sent is kept, as it came, beside the agents' sockets: the next need not send it again.
 
-    -> {"land": "0.1.0"}
-    <- {"landed": "0.1.0" or null, "machine": "x86_64", "libc": "glibc 2.36", "py-spy": true}
-    -> {"files": null}  or  {"files": "<base64 of a zip>"}
+    -> {"land": {"version": "0.1.0", "keep": false}}
+    <- {"landed": "0.1.0" or null, "machine": "x86_64", "libc": "glibc 2.36", "py-spy": true,
+        "kept": ["rankdbg-0a1b", ...]}
+    -> {"files": null}  or  {"files": {"rankdbg-0a1b": null, "py-spy-2c3d": "<base64 of a zip>"}}
+    <- {"coming": 65536}    every few seconds, while that takes its time
     <- {"ready": true}
 
 Where all nodes hear what is said (srun), it has their names: `to`. What all may need is
-then offered once, and named by its number: {"offer": 0, "files": "..."}, {"files": 0}.
+then offered once: {"offer": "py-spy-2c3d", "files": "..."}, {"files": {"py-spy-2c3d": null}}.
 """
 
 from __future__ import annotations
@@ -25,31 +28,37 @@ import platform
 import runpy
 import select
 import shutil
+import stat
 import sys
 import tempfile
+import time
 import zipfile
 import zlib
 from typing import Any, TextIO
 
 PREFIX = "rankdbg-node-"
 SILENCE = 60.0
+SIGN_EVERY = 2.0
+# What no client has asked for in so many seconds is of an old version.
+KEEP_SECONDS = 30 * 86400.0
 NAME = sys.argv[2] if len(sys.argv) > 2 else ""
 
 heard = bytearray()
-offers: dict[Any, str] = {}
+offers: dict[str, str] = {}
 
 
 def main() -> None:
     # Only messages may go to stdout: whatever else prints goes to stderr.
     say = os.fdopen(os.dup(1), "w")
     remove_left_overs()
-    hear("land")
-    tell(say, {"landed": version_here(), "python": platform.python_version(), **what_fits()})
-    files = hear("files")
+    keep = hear("land", say)["keep"]
+    found = {"landed": version_here(), "python": platform.python_version(), **what_fits()}
+    tell(say, {**found, "kept": kept()})
+    files = hear("files", say)
     try:
         if files is not None:
-            unpack(base64.b64decode(files))
-    except OSError as error:
+            unpack({name: content(name, files[name], keep) for name in files})
+    except (OSError, zipfile.BadZipFile) as error:
         tell(say, {"error": {"what": f"rankdbg cannot be put on the node: {error}"}})
         return
     tell(say, {"ready": True})
@@ -62,8 +71,9 @@ def tell(say: TextIO, message: dict[str, Any]) -> None:
     say.flush()
 
 
-def hear(key: str) -> Any:
+def hear(key: str, say: TextIO) -> Any:
     """What is said to this node under that key. What comes after it is for the node process."""
+    told = time.monotonic()
     while True:
         while b"\n" not in heard:
             # Whoever has started us speaks at once, unless the way here is broken already.
@@ -71,6 +81,9 @@ def hear(key: str) -> Any:
             if not data:
                 sys.exit(0)
             heard.extend(data)
+            if time.monotonic() > told + SIGN_EVERY:
+                told = time.monotonic()
+                tell(say, {"coming": len(heard)})
         end = heard.index(b"\n")
         line = json.loads(heard[:end].decode())
         del heard[: end + 1]
@@ -78,7 +91,7 @@ def hear(key: str) -> Any:
             if "offer" in message:
                 offers[message["offer"]] = message["files"]
             elif key in message and message.get("to", NAME) == NAME:
-                return offers.get(message[key], message[key])
+                return message[key]
 
 
 def unbundled(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -107,14 +120,78 @@ def what_fits() -> dict[str, Any]:
     return {"machine": platform.machine(), "libc": (libc or "").split(" ")[0], "py-spy": has}
 
 
-def unpack(archive: bytes) -> None:
-    directory = make_directory(len(archive))
+# --- what was sent ------------------------------------------------------------------------------
+
+
+def keeping_place(make: bool = False) -> str:
+    """Beside the agents' sockets, where only this user can write; `` if there is no such."""
+    above = os.environ.get("RANKDBG_DIR") or f"/tmp/rankdbg-{os.geteuid()}"
+    place = os.path.join(above, "sent")
+    try:
+        for folder in (above, place):
+            if make and not os.path.isdir(folder):
+                os.mkdir(folder, 0o700)
+            status = os.lstat(folder)
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+                return ""
+            if status.st_mode & 0o022:
+                return ""
+    except OSError:
+        return ""
+    return place
+
+
+def kept() -> list[str]:
+    """The names of what earlier clients have sent, and is whole."""
+    place = keeping_place()
+    names = []
+    for name in os.listdir(place) if place else ():
+        path = os.path.join(place, name)
+        try:
+            if time.time() - os.stat(path).st_mtime > KEEP_SECONDS:
+                os.unlink(path)
+            elif zipfile.is_zipfile(path):
+                names.append(name)
+        except OSError:  # another client was quicker
+            continue
+    return names
+
+
+def content(name: str, sent: str | None, keep: bool) -> bytes:
+    """Of what is to be unpacked: as it was sent, or offered, or kept."""
+    came = sent or offers.get(name)
+    if came is None:
+        path = os.path.join(keeping_place(), name)
+        os.utime(path)
+        with open(path, "rb") as file:
+            return file.read()
+    archive = base64.b64decode(came)
+    place = keeping_place(make=True) if keep else ""
+    if place:
+        put(archive, os.path.join(place, name))
+    return archive
+
+
+def put(archive: bytes, path: str) -> None:
+    partial = f"{path}.{os.getpid()}"
+    try:
+        with open(partial, "xb") as file:
+            file.write(archive)
+        os.rename(partial, path)
+    except OSError:  # no room: then it is sent again next time
+        if os.path.exists(partial):
+            os.unlink(partial)
+
+
+def unpack(archives: dict[str, bytes]) -> None:
+    directory = make_directory(sum(map(len, archives.values())))
     os.environ["RANKDBG_LANDED"] = directory
-    with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-        packed.extractall(directory)
-        for name in packed.namelist():
-            if name.startswith("bin/"):
-                os.chmod(os.path.join(directory, name), 0o700)
+    for archive in archives.values():
+        with zipfile.ZipFile(io.BytesIO(archive)) as packed:
+            packed.extractall(directory)
+            for name in packed.namelist():
+                if name.startswith("bin/"):
+                    os.chmod(os.path.join(directory, name), 0o700)
     for name in [name for name in sys.modules if name.partition(".")[0] == "rankdbg"]:
         del sys.modules[name]
     sys.path.insert(0, directory)

@@ -2,11 +2,13 @@
 
 shell_line(python)   what a launcher runs on the node: finds a Python, starts landing.py
 landing_opening      how the conversation with it begins
+first_words          what landing.py hears first
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import importlib.util
 import io
 import os
@@ -76,33 +78,63 @@ def _shell_text(text: str) -> str:
     return "".join(f"\\{letter}" if letter in '\\"$`' else letter for letter in text)
 
 
+def first_words() -> dict[str, Any]:
+    keep = bool(os.environ.get("RANKDBG_KEEP"))
+    return {"land": {"version": rankdbg.__version__, "keep": keep}}
+
+
 def landing_opening(node: str, scope: Mapping[str, Any]) -> Opening:
-    found = yield {"land": rankdbg.__version__}
+    found = yield first_words()
     if "landed" not in found:
         raise NodeFailed(f"{node} does not speak rankdbg's protocol")
-    same = found["landed"] == rankdbg.__version__
-    with_pyspy = not found.get("py-spy") and _fits(found) and _own_pyspy() is not None
-    with_automaton = not same and _fits(found) and _has_our_python(found)
-    files = None if same and not with_pyspy else archive(with_pyspy, with_automaton)
-    yield {"files": files}
+    yield {"files": _lacking(found)}
     reply = yield wire.hello(scope)
     wire.check_hello(reply, f"the node {node}")
 
 
+def _lacking(found: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """What the node is to unpack; without its content what it has kept of an earlier time."""
+    same, kept = found["landed"] == rankdbg.__version__, found.get("kept", ())
+    kinds = []
+    if not same:
+        kinds.append("rankdbg")
+    if not found.get("py-spy") and _fits(found) and _own_pyspy() is not None:
+        kinds.append("py-spy")
+    if not same and _fits(found) and _has_our_python(found) and _own_automaton():
+        kinds.append("automaton")
+    names = {kind: f"{kind}-{_digest(kind)}" for kind in kinds}
+    return {name: None if name in kept else _packed(kind) for kind, name in names.items()} or None
+
+
 @cache
-def archive(with_pyspy: bool, with_automaton: bool) -> str:
-    """What a node needs of rankdbg, as base64 of a zip. Without the automaton, logs are read at
-    a tenth of the speed, which on most of them is not felt."""
+def _contents(kind: str) -> dict[str, Path]:
+    """Place in the archive -> file here. Without the automaton, logs are read at a tenth of the
+    speed, which on most of them is not felt."""
+    if kind == "py-spy":
+        return {"bin/py-spy": Path(_own_pyspy() or "")}
+    if kind == "automaton":
+        return {f"{path.parent.name}/{path.name}": path for path in _own_automaton()}
+    places = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
+    return {f"rankdbg/{p}": path for p, path in places.items() if p.parts[0] not in _STAYS_HERE}
+
+
+@cache
+def _digest(kind: str) -> str:
+    """Of what would be sent: a node that has kept the same need not be sent it again."""
+    summed = hashlib.sha256()
+    for place, path in _contents(kind).items():
+        content = path.read_bytes()
+        summed.update(f"{place} {len(content)}\n".encode() + content)
+    return summed.hexdigest()[:16]
+
+
+@cache
+def _packed(kind: str) -> str:
+    """As base64 of a zip."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
-        for path in sorted(PACKAGE.rglob("*.py")):
-            place = path.relative_to(PACKAGE)
-            if place.parts[0] not in _STAYS_HERE:
-                file.write(path, Path("rankdbg") / place)
-        if with_pyspy:
-            file.write(_own_pyspy() or "", "bin/py-spy")
-        for path in _own_automaton() if with_automaton else ():
-            file.write(path, Path(path.parent.name) / path.name)
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as file:
+        for place, path in _contents(kind).items():
+            file.write(path, place)
     return base64.b64encode(packed.getvalue()).decode()
 
 

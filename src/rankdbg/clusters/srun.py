@@ -18,11 +18,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rankdbg import __version__, wire
+from rankdbg import wire
 from rankdbg.clusters import carrier
 from rankdbg.clusters.channel import CONNECT_SECONDS, Conversation, Waiting, last_words
 from rankdbg.clusters.launched import Launched
-from rankdbg.clusters.sending import landing_opening, shell_line
+from rankdbg.clusters.sending import first_words, landing_opening, shell_line
 from rankdbg.clusters.slurm_jobs import OWN_STEPS, environment
 from rankdbg.errors import NodeFailed, RankdbgError
 
@@ -120,7 +120,7 @@ class Step:
         self._left: set[str] = set()
         self._nodes: dict[int, str] = {}  # by the number of the task
         self._parts: dict[int, wire.Continued] = {}
-        self._offered: list[str] = []
+        self._offered: set[str] = set()
         self._together: deque[wire.Message] = deque()  # to be said to single nodes
         self._gathers = False
         self._in_vain = 0  # portions that were said since a node was lost
@@ -133,7 +133,7 @@ class Step:
         self._process = Launched(launch(list(self._channels)), settings)
         for channel in self._channels.values():
             channel.step = self
-        self._say({"land": __version__})
+        self._say(first_words())
         carrier.shared().on_rounds(self._keep_alive)
         self._process.listen(self._hear, self._hear_complaint)
         threading.Thread(target=self._watch_launch, name="rankdbg launch", daemon=True).start()
@@ -143,11 +143,12 @@ class Step:
     def send(self, node: str, message: wire.Message) -> None:
         files = message.get("files")
         if files:
-            # A megabyte and more, and the same for all: every node hears it once.
-            if files not in self._offered:
-                self._offered.append(files)
-                self._say({"offer": len(self._offered) - 1, "files": files})
-            message = {**message, "files": self._offered.index(files)}
+            # Megabytes, and the same for all: every node hears them once.
+            for name, content in files.items():
+                if content is not None and name not in self._offered:
+                    self._offered.add(name)
+                    self._say({"offer": name, "files": content})
+            message = {**message, "files": dict.fromkeys(files)}
         self._together.append({"to": node, **message})
         if not self._gathers:
             self._gathers = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import time
 
 from rankdbg import path_maps
@@ -21,10 +22,11 @@ def open_session(options: argparse.Namespace) -> Session:
         kubectl=options.kubectl,
         srun=tuple(options.srun),
     )
-    session = Session(options.target or _default_target(), options.timeout, reach)
+    targets = options.target or _default_target()
+    session = Session(targets, options.timeout, reach)
     session.maps = path_maps.parse(options.map)
     if sys.stderr.isatty():
-        session.progress = Progress()
+        session.progress = Progress(elsewhere=targets != ["local"])
     return session
 
 
@@ -43,21 +45,34 @@ def _default_target() -> list[str]:
 
 
 class Progress:
-    """A line that says how many nodes have answered, if that takes its time."""
+    """A line that says how many nodes have answered, if that takes its time. `elsewhere`: to reach
+    them takes its time too, over a slow line and the first time most of all."""
 
     PATIENCE = 0.5
+    PATIENCE_AT_FIRST = 3.0
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: bool = False) -> None:
         self._begun = time.monotonic()
         self._shown = False
+        line = "rankdbg is on its way to the nodes; RANKDBG_KEEP=1 keeps it there for next time"
+        self._at_first = threading.Timer(self.PATIENCE_AT_FIRST, self._show, [line])
+        self._at_first.daemon = True
+        if elsewhere:
+            self._at_first.start()
 
     def __call__(self, done: int, nodes: int) -> None:
         if done == 0:
             self._begun = time.monotonic()
-        elif done < nodes and time.monotonic() - self._begun > self.PATIENCE:
-            self._shown = True
-            sys.stderr.write(f"\r{done} of {nodes} nodes have answered\x1b[K")
+            return
+        self._at_first.cancel()
+        if done < nodes and time.monotonic() - self._begun > self.PATIENCE:
+            self._show(f"{done} of {nodes} nodes have answered")
         elif self._shown:
             self._shown = False
             sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _show(self, line: str) -> None:
+        self._shown = True
+        sys.stderr.write(f"\r{line}\x1b[K")
         sys.stderr.flush()

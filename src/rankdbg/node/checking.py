@@ -37,7 +37,8 @@ def _finding(works: bool | None, text: str) -> dict[str, Any]:
 
 
 def _about_us() -> str:
-    came = "sent" if os.environ.get("RANKDBG_LANDED") else "installed"
+    landed = os.environ.get("RANKDBG_LANDED")
+    came = "sent" if landed and __file__.startswith(landed) else "installed"
     return f"{__version__}, {came}; Python {platform.python_version()} as {_user()}"
 
 
