@@ -48,7 +48,7 @@ def test_turns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.get_inheritable(int(number))
     assert nsys_program.take_turn() == {}
     monkeypatch.setenv(nsys_program.TURN, taken[nsys_program.TURN])
-    nsys_program.end_turn()
+    nsys_program.end_turn(os.environ)
     assert nsys_program.TURN not in os.environ
     with open(path) as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,7 +59,7 @@ def test_no_turn_to_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "lock").touch()
     with open(folder / "other", "w") as other:
         monkeypatch.setenv(nsys_program.TURN, f"{other.fileno()} {folder / 'lock'}")
-        nsys_program.end_turn()
+        nsys_program.end_turn(os.environ)
         other.write("still open")
         monkeypatch.setenv(nsys_program.TURN, "nonsense")
-        nsys_program.end_turn()
+        nsys_program.end_turn(os.environ)

@@ -8,6 +8,10 @@ from time import monotonic, sleep
 from rankdbg import rendezvous
 from rankdbg.errors import RankdbgError
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
 # Where its packages put nsys, * being a version.
 _INSTALLED = (
     *("/usr/local/cuda/bin", "/opt/nvidia/nsight-systems-cli/*/bin"),
@@ -59,9 +63,9 @@ def take_turn() -> dict[str, str]:
     return {TURN: f"{descriptor} {path}"}
 
 
-def end_turn() -> None:
+def end_turn(environ: MutableMapping[str, str]) -> None:
     """In the rank. nsys holds the lock too, so that closing it does not suffice."""
-    number, _, path = os.environ.pop(TURN, "").partition(" ")
+    number, _, path = environ.pop(TURN, "").partition(" ")
     try:
         import fcntl
 

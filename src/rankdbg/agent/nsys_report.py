@@ -10,6 +10,10 @@ from __future__ import annotations
 import os
 from time import monotonic, sleep
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 # For a report to begin to be written; RANKDBG_NSYS_WAIT is the user's word.
 WAIT_SECONDS = 30.0
 # One that is being written is waited for so many times as long.
@@ -95,14 +99,21 @@ def _is_open(path: str) -> bool:
     """By anybody, who then still writes to it; a process of another user's cannot be seen."""
     path = os.path.realpath(path)
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        folder = f"/proc/{pid}/fd"
-        try:
-            for number in os.listdir(folder):
-                if os.readlink(f"{folder}/{number}") == path:
-                    return True
-        except OSError:  # it has ended, or the descriptor was closed meanwhile
-            continue
+        if any(target == path for target in _open_files(f"/proc/{pid}/fd")):
+            return True
     return False
+
+
+def _open_files(folder: str) -> Iterator[str]:
+    try:
+        numbers = os.listdir(folder)
+    except OSError:  # it has ended, or is another user's
+        return
+    for number in numbers:
+        try:
+            yield os.readlink(f"{folder}/{number}")
+        except OSError:  # closed meanwhile
+            continue
 
 
 def _is_full(directory: str) -> bool:

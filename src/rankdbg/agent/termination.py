@@ -59,7 +59,9 @@ def _put_off() -> None:
 
 
 def _let_come() -> None:
-    _signal.pthread_sigmask(_signal.SIG_SETMASK, _masks.pop(threads.get_ident(), ()))
+    before = _masks.pop(threads.get_ident(), None)
+    if before is not None:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
 
 
 def _forget_in_child() -> None:

@@ -89,6 +89,7 @@ def _run_again(wish: nsys.Wish) -> None:
         os.execve(before[0], [*before, sys.executable, *sys.orig_argv[1:]], environment)
     except OSError as error:
         _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
+        nsys_program.end_turn(environment)
         _say(f"not profiled: cannot run {before[0]}: {error.strerror}")
 
 
@@ -191,7 +192,7 @@ def _settle(wish: nsys.Wish) -> None:
     """This is the rank itself, under nsys."""
     pid = os.getpid()
     os.environ[PROFILED] = str(pid)
-    nsys_program.end_turn()
+    nsys_program.end_turn(os.environ)
     _leave_group_of_nsys()
     host = os.uname().nodename
     report = nsys.expand(os.environ[REPORT], pid, host, os.environ)

@@ -79,7 +79,7 @@ def _shell_text(text: str) -> str:
 
 
 def first_words() -> dict[str, Any]:
-    keep = bool(os.environ.get("RANKDBG_KEEP"))
+    keep = os.environ.get("RANKDBG_KEEP") == "1"
     return {"land": {"version": rankdbg.__version__, "keep": keep}}
 
 

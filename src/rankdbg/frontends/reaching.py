@@ -54,7 +54,9 @@ class Progress:
     def __init__(self, elsewhere: bool = False) -> None:
         self._begun = time.monotonic()
         self._shown = False
-        line = "rankdbg is on its way to the nodes; RANKDBG_KEEP=1 keeps it there for next time"
+        line = "no node has answered yet"
+        if os.environ.get("RANKDBG_KEEP") != "1":
+            line += "; if the line is slow: export RANKDBG_KEEP=1"
         self._at_first = threading.Timer(self.PATIENCE_AT_FIRST, self._show, [line])
         self._at_first.daemon = True
         if elsewhere:
