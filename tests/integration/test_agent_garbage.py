@@ -211,8 +211,10 @@ def test_many_clients_at_once(programs: Programs, rank: Any) -> None:
 def test_no_thread_to_be_had(programs: Programs) -> None:
     """Where no thread can be started a client is hung up on, and no descriptor closed twice."""
     code = """
-        import resource, sys
+        import resource, sys, threading
         own = [open("/dev/null") for _ in range(50)]
+        for _ in range(4):  # stacks of threads that have ended are kept, and would serve others
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
         pages = int(open("/proc/self/statm").read().split()[0])
         limit = pages * resource.getpagesize() + (1 << 20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
