@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from waiting import PATIENCE, processes_beside, wait_for
 
 FAKES = Path(__file__).parent / "fakes"
@@ -35,7 +37,7 @@ _START = (
 )
 
 
-def reason_not_here() -> str:
+def _reason_not_here() -> str:
     if os.geteuid() != 0:
         return "needs root, for namespaces"
     missing = [name for name in ("unshare", "nsenter", "setpriv") if shutil.which(name) is None]
@@ -44,6 +46,8 @@ def reason_not_here() -> str:
 
 class Kubernetes:
     def __init__(self, scratch: Path) -> None:
+        if reason := _reason_not_here():
+            pytest.skip(reason)
         self.scratch = scratch
         self.path = scratch / "bin"
         self._containers: dict[tuple[str, str], subprocess.Popen[bytes]] = {}

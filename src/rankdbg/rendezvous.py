@@ -85,9 +85,18 @@ def start_time(pid: int | str = "self") -> int:
 
     Raises OSError if there is no such process.
     """
+    return int(read_stat(pid)[1][19])
+
+
+def read_stat(pid: int | str) -> tuple[str, list[str]]:
+    """The name of a process, and what /proc/PID/stat says after it: state, parent, ...
+
+    Raises OSError if there is no such process.
+    """
     with open(f"/proc/{pid}/stat", "rb") as file:
         # The name in parentheses may hold anything, also blanks and parentheses.
-        return int(file.read().rpartition(b")")[2].split()[19])
+        before, _, after = file.read().decode(errors="replace").rpartition(")")
+    return before.partition("(")[2], after.split()
 
 
 def machine() -> str:

@@ -56,6 +56,7 @@ def test_random_bytes(programs: Programs, rank: Any, seed: int) -> None:
     with programs.connect(rank.pid) as connection:
         connection.sendall(random.Random(seed).randbytes(10_000) + b"\n")
         until_hung_up(connection)
+    assert isinstance(programs.ask(rank.pid, "ping"), dict)
 
 
 @pytest.mark.parametrize(

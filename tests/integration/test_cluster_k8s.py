@@ -16,14 +16,12 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
-from kubernetes_cluster import Kubernetes, reason_not_here
+from kubernetes_cluster import Kubernetes
 from rankdbg.clusters import Options, kubectl, sending
 from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from waiting import wait_for
-
-pytestmark = pytest.mark.skipif(bool(reason_not_here()), reason=reason_not_here() or "-")
 
 BEHAVE, STOPS, BREAKS = (PROGRAMS / name for name in ("behave.py", "stops.py", "breaks.py"))
 BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")

@@ -140,9 +140,13 @@ def test_what_was_sent_is_kept(
     assert look() == []
     (kept,) = place.glob("py-spy-*")
     kept.write_bytes(kept.read_bytes()[:100_000])
+    (kept,) = place.glob("automaton-*")
+    content = bytearray(kept.read_bytes())
+    content[len(content) // 2] ^= 255
+    kept.write_bytes(content)
     for path in place.glob("rankdbg-*"):
         os.utime(path, (1e9, 1e9))
-    assert look() == ["rankdbg", "py-spy"]
+    assert look() == ["rankdbg", "py-spy", "automaton"]
     assert look() == []
     # A place where others can write is nothing to take programs from.
     place.chmod(0o777)

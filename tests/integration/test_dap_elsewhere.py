@@ -13,7 +13,7 @@ import pytest
 
 from editor import LOOP, DapServer, Editor, evaluate, frames, line_of
 from jobs import PROGRAMS, Job, rankdbg
-from kubernetes_cluster import Kubernetes, reason_not_here
+from kubernetes_cluster import Kubernetes
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import Hosts
 from waiting import wait_for
@@ -98,7 +98,6 @@ def test_ranks_of_a_slurm_job(slurm: SlurmCluster) -> None:
 # --- Kubernetes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(bool(reason_not_here()), reason=reason_not_here() or "-")
 def test_ranks_in_two_pods(tmp_path: Path) -> None:
     """Through kubectl exec, a channel that waits for its turn."""
     pods = Kubernetes(tmp_path / "kubernetes")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
-from kubernetes_cluster import Kubernetes, reason_not_here
+from kubernetes_cluster import Kubernetes
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import Hosts
 from waiting import wait_for
@@ -107,7 +107,6 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
 # --- pods -----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(bool(reason_not_here()), reason=reason_not_here() or "-")
 def test_pods(tmp_path: Path) -> None:
     """What a container has written, also before it was restarted, and after it has ended."""
     pods = Kubernetes(tmp_path / "kubernetes")

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from backwards import serve_backwards
-from kubernetes_cluster import Kubernetes, reason_not_here
+from kubernetes_cluster import Kubernetes
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import Hosts
 from waiting import wait_for
@@ -152,7 +152,6 @@ def test_ports_of_the_nodes_of_a_slurm_job(slurm: SlurmCluster, named: tuple[int
 # --- Kubernetes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(bool(reason_not_here()), reason=reason_not_here() or "-")
 def test_ports_of_pods(tmp_path: Path, named: tuple[int, int]) -> None:
     """Through kubectl exec; a container that is restarted has its ports again."""
     pods = Kubernetes(tmp_path / "kubernetes")

@@ -63,3 +63,5 @@ def test_no_turn_to_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         other.write("still open")
         monkeypatch.setenv(nsys_program.TURN, "nonsense")
         nsys_program.end_turn(os.environ)
+    assert nsys_program.TURN not in os.environ
+    assert (folder / "other").read_text() == "still open"

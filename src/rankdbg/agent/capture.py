@@ -58,8 +58,7 @@ def at_exit() -> None:
         if card.step is None:
             last = "it calls rankdbg.progress(step) nowhere"
         _say(f"no report: the program told no step of {first}:{end} ({last})")
-    _turn("on", "over")
-    _turn("asked for", "over")
+    _end()
     if _state == "over" and _report:
         path, why = nsys_report.wait_for(_report, _nsys)
         told = f"no report: {why}" if why else nsys_report.advice(path)
@@ -75,8 +74,7 @@ def hand_over() -> None:
         if cuda_profiler.is_used():
             cuda_profiler.call("Stop", in_its_thread=False)  # nsys goes on, and takes what there is
         return
-    _turn("on", "over", in_its_thread=False)
-    _turn("asked for", "over", in_its_thread=False)
+    _end(in_its_thread=False)
     if _state == "over" and _report:
         nsys_report.wait_until_begun(_report, _nsys)
 
@@ -99,6 +97,12 @@ def end_now() -> tuple[str, str]:
     if not why and not _report:
         why = "where nsys writes its report is not known here: rankdbg collect looks for it"
     return ("", why) if why else nsys_report.wait_for(_report, _nsys)
+
+
+def _end(in_its_thread: bool = True) -> None:
+    """Whichever way it has begun, if it has."""
+    _turn("on", "over", in_its_thread)
+    _turn("asked for", "over", in_its_thread)
 
 
 def _turn(before: str, after: str, in_its_thread: bool = True) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from time import monotonic, sleep
 
+from rankdbg import rendezvous
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,9 +133,7 @@ def _is_alive(pid: int) -> bool:
 def _status(pid: int) -> tuple[str, str, int]:
     """The name of a process, its state and its parent; `` for one that is not there."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            before, _, after = file.read().decode(errors="replace").rpartition(")")
+        name, (state, parent, *_) = rendezvous.read_stat(pid)
     except OSError:
         return "", "", 0
-    state, parent = after.split()[:2]
-    return before.partition("(")[2], state, int(parent)
+    return name, state, int(parent)

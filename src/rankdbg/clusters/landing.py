@@ -58,7 +58,7 @@ def main() -> None:
     try:
         if files is not None:
             unpack({name: content(name, files[name], keep) for name in files})
-    except (OSError, zipfile.BadZipFile) as error:
+    except OSError as error:
         tell(say, {"error": {"what": f"rankdbg cannot be put on the node: {error}"}})
         return
     tell(say, {"ready": True})
@@ -150,11 +150,19 @@ def kept() -> list[str]:
         try:
             if time.time() - os.stat(path).st_mtime > KEEP_SECONDS:
                 os.unlink(path)
-            elif zipfile.is_zipfile(path):
+            elif is_whole(path):
                 names.append(name)
         except OSError:  # another client was quicker
             continue
     return names
+
+
+def is_whole(path: str) -> bool:
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return packed.testzip() is None
+    except (zipfile.BadZipFile, zlib.error, EOFError):
+        return False
 
 
 def content(name: str, sent: str | None, keep: bool) -> bytes:

@@ -132,7 +132,7 @@ def _digest(kind: str) -> str:
 def _packed(kind: str) -> str:
     """As base64 of a zip."""
     packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as file:
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         for place, path in _contents(kind).items():
             file.write(path, place)
     return base64.b64encode(packed.getvalue()).decode()

@@ -54,17 +54,19 @@ class Progress:
     def __init__(self, elsewhere: bool = False) -> None:
         self._begun = time.monotonic()
         self._shown = False
+        self._is_first = elsewhere
         line = "no node has answered yet"
         if os.environ.get("RANKDBG_KEEP") != "1":
             line += "; if the line is slow: export RANKDBG_KEEP=1"
         self._at_first = threading.Timer(self.PATIENCE_AT_FIRST, self._show, [line])
         self._at_first.daemon = True
-        if elsewhere:
-            self._at_first.start()
 
     def __call__(self, done: int, nodes: int) -> None:
         if done == 0:
             self._begun = time.monotonic()
+            if self._is_first:
+                self._is_first = False
+                self._at_first.start()
             return
         self._at_first.cancel()
         if done < nodes and time.monotonic() - self._begun > self.PATIENCE:

@@ -3,6 +3,7 @@ from a step."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -13,7 +14,7 @@ from rankdbg.frontends.dap.child import Child
 from rankdbg.frontends.dap.protocol import Message
 from rankdbg.frontends.reports.ranks import label
 from rankdbg.session import Session
-from rankdbg.types import Frame, ProcessKey, Rank
+from rankdbg.types import Frame, ProcessKey, Rank, Sampled
 from rankdbg.user_code import innermost_user_frame
 
 # Ranks that stop within this time at the same place are named together.
@@ -80,12 +81,13 @@ class Announcer:
         self._expected.clear()  # that one of these has come back will be news
         if not missing:
             return
-        try:
-            with self._job.asking():
-                seen, _ = self._job.session.stacks(missing)
-        except RankdbgError:
-            return
+        seen: Sequence[Sampled] = ()
+        with contextlib.suppress(RankdbgError), self._job.asking():
+            seen, _ = self._job.session.stacks(missing)
         places = [(sampled.rank, _standing(sampled.main()[-1].frames)) for sampled in seen]
+        told = {rank.process for rank, _ in places}
+        if unseen := [rank for rank in missing if rank.process not in told]:
+            self.expect(unseen)  # on a busy machine a rank is seen at the second look
         for where, ranks in grouping.group_equal(places):
             verb = "has" if len(ranks) == 1 else "have"
             who = named(ranks, self._job.everybody)
