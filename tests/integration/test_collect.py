@@ -211,6 +211,10 @@ def test_bad_input(leaving: Leaving, tmp_path: Path, words: list[str], what: str
     assert "Traceback" not in result.stderr
 
 
+def collected(home: Path, name: str) -> list[Path]:
+    return [path.relative_to(home) for path in home.rglob(name)]
+
+
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     scratch = tmp_path_factory.mktemp("hosts")
@@ -226,21 +230,23 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_two_hosts(hosts: Hosts, tmp_path: Path) -> None:
-    """Each has its folder; a file that both see, on a shared disk, comes once; of a host that
-    is gone, nothing is lost that is here, and it is named."""
-    environment = {**hosts.environment(), "RANKDBG_TARGET": hosts.target}
+    """Each has its folder; a file that both see, on a shared disk, comes once, also if it came
+    while only one of them could be asked; of a host that is gone, nothing is lost that is here,
+    and it is named."""
+    environment = hosts.environment()
     shared = hosts.scratch / "shared.txt"
     shared.write_text("shared")
     words = ("collect", "all", tmp_path, "--include", shared, "--json")
 
-    def collect() -> Any:
-        return rankdbg(*words, env=environment)
+    def collect(target: str = hosts.target) -> Any:
+        return rankdbg(*words, env={**environment, "RANKDBG_TARGET": target})
 
+    wait_for(lambda: collect("ssh:host-2").returncode == 0, "the second one to rest")
     wait_for(lambda: collect().returncode == 0, "both to rest")
     for rank, name in enumerate(hosts.names):
         copied = tmp_path / name / str(hosts.scratch / f"work-{rank}" / "train.log").lstrip("/")
         assert copied.read_text() == "step 1\n"
-    assert len(list(tmp_path.rglob("shared.txt"))) == 1
+    assert [path.parts[0] for path in collected(tmp_path, "shared.txt")] == ["host-2"]
     hosts.stop("host-2")
     result = collect()
     assert result.returncode == 1

@@ -70,19 +70,21 @@ class Collector:
 
     def look(self, ranks: Iterable[Rank], nodes: Iterable[str] = ()) -> list[Lying]:
         """All files of these ranks, and what those that were asked about before have left. One
-        that several nodes see, on a file system that they share, is the first node's."""
+        that several nodes see, on a file system that they share, is the node's that it came
+        from before, or else the first's."""
         processes: dict[str, list[tuple[int, int]]] = {node: [] for node in nodes}
         processes.update({node: [] for node in self._places})
         for rank in ranks:
             processes.setdefault(rank.host, []).append((rank.pid, rank.process.start))
         self.notes, self.lost = [], dict(self._session.silent_nodes)
         self.busy = 0
-        found: dict[tuple[str, int, int], Lying] = {}
+        found: dict[tuple[str, int, int], list[Lying]] = {}
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for files in pool.map(self._look_at, processes.items()):
                 for file in files:
-                    found.setdefault((file.path, file.inode, file.modified), file)
-        return sorted(found.values(), key=lambda file: (file.node, file.path))
+                    found.setdefault((file.path, file.inode, file.modified), []).append(file)
+        chosen = (max(seen, key=self._has_begun) for seen in found.values())
+        return sorted(chosen, key=lambda file: (file.node, file.path))
 
     def _look_at(self, item: tuple[str, list[tuple[int, int]]]) -> list[Lying]:
         node, keys = item
@@ -159,9 +161,13 @@ class Collector:
         node = file.node.replace("/", "_")
         return self.destination / node / os.path.normpath(f"/{file.path}").lstrip("/")
 
+    def _has_begun(self, file: Lying) -> bool:
+        target = self.place_of(file)
+        return target.exists() or _unfinished(target).exists()
+
     def _copy(self, file: Lying) -> Outcome:
         target = self.place_of(file)
-        partial = target.with_name(target.name + ".part")
+        partial = _unfinished(target)
         if _is_same(target, file):
             return Outcome(file, "there", sha256=self._verified.get((file.node, file.path), ""))
         if file.kind != "log" and not file.rests:
@@ -226,6 +232,10 @@ class Collector:
 
     def _ask(self, node: str, question: dict[str, Any], seconds: float) -> Any:
         return self._session.ask_node(node, {"ask": "files", **question}, seconds)
+
+
+def _unfinished(target: Path) -> Path:
+    return target.with_name(target.name + ".part")
 
 
 def _is_same(target: Path, file: Lying) -> bool:
