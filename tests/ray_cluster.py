@@ -35,10 +35,10 @@ wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 # has made one. This cluster is in a network of its own, and ends with the tests.
 AUTHENTICATION = "RAY_AUTH_MODE=disabled"
 
-_FIRST_PROCESS = (
+_ADDRESSES = (
     f"ip link set lo up && ip addr add {HEAD}/32 dev lo && ip addr add {OTHER}/32 dev lo && "
-    "echo ready && cat >/dev/null"  # until the tests end
 )
+_UNTIL_THE_TESTS_END = "echo ready && cat >/dev/null"
 
 
 def missing() -> str:
@@ -56,16 +56,16 @@ class RayCluster:
     address = f"{HEAD}:{PORT}"
     target = f"ray:{address}"
 
-    def __init__(self) -> None:
+    def __init__(self, apart: bool = False) -> None:
+        """With `apart`, what is on the head does not see the other node's processes."""
         # Short: Ray has sockets in there, whose paths must not be long.
         self.scratch = Path(tempfile.mkdtemp(prefix="rd", dir="/tmp"))
-        words = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        self._first = subprocess.Popen(
-            [*words, "sh", "-c", _FIRST_PROCESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        assert self._first.stdout is not None
-        assert self._first.stdout.readline() == b"ready\n"
-        (self._inside,) = _children(self._first.pid)
+        script = _ADDRESSES + _UNTIL_THE_TESTS_END
+        self._spaces = [_make_space("unshare", "--net", script=script)]
+        self._inside = self._head = _deepest(self._spaces[0].pid)
+        if apart:
+            self._spaces.append(_make_space(*self.enter(), "unshare", script=_UNTIL_THE_TESTS_END))
+            self._head = _deepest(self._spaces[1].pid)
         self.python = self.scratch / "python"
         self.python.write_text(f'#!/bin/sh\nexec {" ".join(self.enter())} {sys.executable} "$@"\n')
         self.python.chmod(0o700)
@@ -87,13 +87,16 @@ class RayCluster:
             f":{PORT:04X}" in each.split()[1] and each.split()[3] == "0A" for each in sockets
         )
 
-    def enter(self) -> list[str]:
+    def enter(self, address: str = HEAD) -> list[str]:
         """What to put before a command to run it in there."""
-        words = ["nsenter", "-t", str(self._inside), "--net", "--pid", "--mount"]
+        first = self._head if address == HEAD else self._inside
+        words = ["nsenter", "-t", str(first), "--net", "--pid", "--mount"]
         return [*words, "env", AUTHENTICATION]
 
-    def run(self, *command: object, **settings: Any) -> subprocess.CompletedProcess[str]:
-        words = [*self.enter(), *map(str, command)]
+    def run(
+        self, *command: object, address: str = HEAD, **settings: Any
+    ) -> subprocess.CompletedProcess[str]:
+        words = [*self.enter(address), *map(str, command)]
         settings = {"timeout": PATIENCE, "check": False, **settings}
         return subprocess.run(words, capture_output=True, text=True, **settings)
 
@@ -104,6 +107,7 @@ class RayCluster:
             "--object-store-memory=80000000",
             *("--disable-usage-stats", f"--temp-dir={self.scratch / address}"),
             f"--dashboard-agent-listen-port={52365 if address == HEAD else 52366}",
+            address=address,
             env=environment,
             cwd=self.scratch,
         )
@@ -145,13 +149,29 @@ class RayCluster:
         self.end()
 
     def end(self) -> None:
-        assert self._first.stdin is not None
-        self._first.stdin.close()
-        try:
-            self._first.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            self._first.kill()
+        for first in reversed(self._spaces):
+            assert first.stdin is not None
+            first.stdin.close()
+            try:
+                first.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                first.kill()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _make_space(*before: str, script: str) -> subprocess.Popen[bytes]:
+    words = [*before, "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script]
+    first = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert first.stdout is not None
+    assert first.stdout.readline() == b"ready\n"
+    return first
+
+
+def _deepest(pid: int) -> int:
+    """The shell below those that have made its namespaces for it, without what it runs itself."""
+    while Path(f"/proc/{pid}/comm").read_text() != "sh\n":
+        (pid,) = _children(pid)
+    return pid
 
 
 def _children(pid: int) -> list[int]:

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 import ray_cluster
-from jobs import PROGRAMS, rankdbg
+from jobs import PROGRAMS, Job, rankdbg
 from profilers import Nsight, needs_nsys
+from ray_cluster import OTHER, RayCluster
 from waiting import wait_for
 
 pytestmark = [needs_nsys, pytest.mark.skipif(bool(ray_cluster.missing()), reason="needs Ray")]
@@ -168,3 +169,26 @@ def test_fix_without_ray(tmp_path: Path) -> None:
     result = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "has no Ray\n  hint: install rankdbg beside Ray" in result.stderr
+
+
+# --- two nodes --------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_report_on_another_node(job: Job, tmp_path: Path) -> None:
+    """When the driver has ended it is there: the driver cannot see that node's processes, and so
+    asks it."""
+    nsight = Nsight(tmp_path / "nsight")
+    options = ("--nsys", "vllm*")
+    with RayCluster(apart=True) as cluster:
+        words = [*cluster.enter(), sys.executable, PROGRAMS / "ray_nsight_there.py"]
+        words += [cluster.address, OTHER]
+        environment = {**nsight.environment, "FAKE_NSYS_SLOW": "6"}
+        driver = job.start(*words, options=options, env=environment, cwd=cluster.scratch)
+        output, _ = driver.communicate(timeout=100)
+        found = {
+            path.name: path.stat().st_size > 0  # it is empty until it is written
+            for path in (cluster.scratch / OTHER).rglob("*.nsys-rep")
+        }
+    assert found == {f"vllm_worker_{int(output)}.nsys-rep": True}

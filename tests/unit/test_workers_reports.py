@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rankdbg import nsys
-from rankdbg.agent import under_nsys, workers_reports
+from rankdbg.agent import nsys_writers, workers_reports
 from waiting import wait_for
 
 JOB = f"reports-{os.getpid()}"
@@ -25,13 +25,13 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def writer() -> Iterator[subprocess.Popen[bytes]]:
     """Ends when its input does, and is there as soon as it has its variables."""
     with start("vllm a", JOB) as process:
-        wait_for(workers_reports.find_writing, "its variables")
+        wait_for(lambda: nsys_writers.find(JOB, nsys.UNDER_NSYS), "its variables")
         yield process
         process.kill()
 
 
 def start(worker: str, job: str, **more: str) -> subprocess.Popen[bytes]:
-    environment = {under_nsys.WORKER: worker, "RANKDBG_JOB": job, **more}
+    environment = {nsys_writers.WORKER: worker, "RANKDBG_JOB": job, **more}
     return subprocess.Popen(["/bin/cat"], stdin=-1, stdout=-3, env=environment)
 
 
@@ -41,7 +41,7 @@ def test_who_is_waited_for(writer: subprocess.Popen[bytes]) -> None:
     try:
         for other in others:
             wait_for(lambda pid=other.pid: Path(f"/proc/{pid}/comm").read_text() == "cat\n", "cat")
-        assert workers_reports.find_writing() == {"vllm a"}
+        assert nsys_writers.find(JOB, nsys.UNDER_NSYS) == {"vllm a"}
     finally:
         for other in others:
             other.communicate()

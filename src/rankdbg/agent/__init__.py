@@ -13,6 +13,7 @@
     under_nsys, nsys_program      ranks that run under Nsight Systems, and how it is started
     capture, cuda_profiler        for which steps, or when asked
     nsys_report, termination      what it writes of them, also if they are told to end
+    workers_reports, nsys_writers    a driver of Ray's waits for what it writes of workers
     threads, native, forks        what the interpreter must be talked into
 
 Rules of this folder: standard library only, and of that only what no program is

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg.agent import entries, imports, stacks
+from rankdbg.agent import entries, imports, stacks, workers_reports
 from rankdbg.user_code import is_standard_library
 
 TYPE_CHECKING = False
@@ -41,7 +41,9 @@ def _with_agent(init: Any) -> Any:
 
             inner = getattr(named.get("job_config"), "runtime_env", None)
             named["runtime_env"] = runtime_env(named.get("runtime_env") or inner)
-        return init(*arguments, **named)
+        context = init(*arguments, **named)
+        workers_reports.joined(context)
+        return context
 
     init_with_agent.__name__, init_with_agent.__doc__ = "init", init.__doc__
     init_with_agent.__wrapped__ = init  # type: ignore[attr-defined]

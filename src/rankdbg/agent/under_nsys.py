@@ -13,7 +13,7 @@ import os
 import sys
 
 from rankdbg import identity, nsys, wire
-from rankdbg.agent import nsys_program
+from rankdbg.agent import nsys_program, nsys_writers
 from rankdbg.errors import RankdbgError
 
 TYPE_CHECKING = False
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-# Set for the child: what its report is called (with %p), and its worker's name.
-REPORT, WORKER = "RANKDBG_NSYS_REPORT", "RANKDBG_NSYS_WORKER"
+# Set for the child: what its report is called (with %p).
+REPORT = "RANKDBG_NSYS_REPORT"
 # Set by the child: who is profiled, so that what it starts is not.
 PROFILED = "RANKDBG_NSYS_PID"
 # Set by rank 0 when it has said that it is not profiled: what it starts has its number too.
@@ -79,7 +79,7 @@ def _run_again(wish: nsys.Wish) -> None:
     out_of_reach = nsys_program.out_of_reach() if os.environ.get(NAME) else []
     before = [*out_of_reach, *wish.command(program, output)]
     given = os.path.abspath(wish.profile_options(output).get("output", "report%n"))  # nsys's own
-    environment = {**os.environ, WORKER: worker, REPORT: given}
+    environment = {**os.environ, nsys_writers.WORKER: worker, REPORT: given}
     _make_folder(given)
     environment.update(nsys_program.take_turn())
     _say(f"Nsight profiling enabled for worker '{worker}' (matched pattern '{pattern}')")
@@ -220,7 +220,7 @@ def _describe(report: str, wish: nsys.Wish, host: str) -> None:
     """Beside the report, for those who look at it later: whose it is."""
     labels = identity.from_environment(os.environ)
     told: dict[str, Any] = {
-        "worker": os.environ.get(WORKER, ""),
+        "worker": os.environ.get(nsys_writers.WORKER, ""),
         "host": host,
         "pid": os.getpid(),
         "rank": labels.get("rank"),

@@ -1,7 +1,8 @@
 """The driver of Ray's workers waits at its end for the reports that their nsys still writes.
 
-A container or a Slurm step ends with its first process, which often is the driver, and then all
-that still runs there is killed.
+A container or a Slurm step ends with its first process, which often is the driver, and a Slurm
+job with its script: then all that still runs there is killed. On the other nodes of the cluster
+a process of its own does the waiting (agent/nsys_writers.py).
 """
 
 from __future__ import annotations
@@ -11,18 +12,28 @@ import sys
 from time import monotonic, sleep
 
 from rankdbg import nsys
-from rankdbg.agent import nsys_report, under_nsys
+from rankdbg.agent import nsys_report, nsys_writers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LOOK_EVERY = 0.1
+# To import Ray, to connect, and to start a task on every node.
+JOIN_SECONDS = 30.0
+# What that process would take over from a driver that was submitted as Ray's job.
+_OTHERS_SETTINGS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK")
+_cluster = ""
+
+
+def joined(context: Any) -> None:
+    """This process has joined a cluster: where it is, for when it has left it."""
+    global _cluster
+    _cluster = str(getattr(context, "address_info", {}).get("gcs_address", ""))
 
 
 def wait() -> None:
-    """For those on this node, if this process has had any. Its own connection to Ray is closed
-    by now, and so its workers are about to end."""
+    """If this process has had any workers under nsys. Its own connection to Ray is closed by now,
+    and so they are about to end."""
     try:
         if _has_profiled_workers():
             wait_until_written()
@@ -32,16 +43,53 @@ def wait() -> None:
 
 def wait_until_written() -> None:
     seconds = nsys_report.wait_seconds()
-    deadline = monotonic() + seconds
-    writing = find_writing()
-    if writing:
-        _say(f"waits up to {seconds:g} s for nsys's reports of {', '.join(sorted(writing))}")
-    while writing and monotonic() < deadline:
-        sleep(LOOK_EVERY)
-        writing = find_writing()
-    if writing:
-        names = ", ".join(sorted(writing))
-        _say(f"nsys has not ended yet: {names}; RANKDBG_NSYS_WAIT=SECONDS waits longer")
+    elsewhere = _wait_elsewhere(seconds)
+    try:
+        _wait_here(seconds)
+        deadline = monotonic() + JOIN_SECONDS + seconds
+        while elsewhere and monotonic() < deadline:
+            sleep(nsys_writers.LOOK_EVERY)
+            if os.waitpid(elsewhere, os.WNOHANG)[0]:
+                elsewhere = 0
+    finally:
+        if elsewhere:
+            os.killpg(elsewhere, 9)
+            os.waitpid(elsewhere, 0)
+
+
+def _wait_here(seconds: float) -> None:
+    if writing := nsys_writers.find(_job(), nsys.UNDER_NSYS):
+        _say(nsys_writers.waiting(seconds, ", ".join(sorted(writing))))
+    if writing and (late := nsys_writers.wait(_job(), nsys.UNDER_NSYS, seconds)):
+        _say(nsys_writers.not_ended(", ".join(sorted(late))))
+
+
+def _wait_elsewhere(seconds: float) -> int:
+    """Its process, in a group of its own: a Ctrl-C is for this one, which then ends it. What it
+    says goes to stderr, and what Ray says nowhere. 0 if it cannot be started."""
+    if not _cluster:
+        return 0
+    left_out = {*_OTHERS_SETTINGS, *(key for key in os.environ if key.startswith("RANKDBG"))}
+    environment = {key: value for key, value in os.environ.items() if key not in left_out}
+    try:
+        with open(nsys_writers.__file__) as file:
+            words = [sys.executable, "-c", file.read(), _cluster, _job(), nsys.UNDER_NSYS]
+        return os.posix_spawn(
+            sys.executable,
+            [*words, str(seconds)],
+            {**environment, "RANKDBG": "0"},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, 2, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ],
+            setpgroup=0,
+        )
+    except (OSError, ValueError):
+        return 0
+
+
+def _job() -> str:
+    return os.environ.get("RANKDBG_JOB", "")
 
 
 def _has_profiled_workers() -> bool:
@@ -51,25 +99,6 @@ def _has_profiled_workers() -> bool:
         return bool(module and ray and module.any_is_profiled() and not ray.is_initialized())
     except Exception:  # of a Ray that is half gone
         return False
-
-
-def find_writing() -> set[str]:
-    """The names of workers whose nsys is there. What runs under one has its variable too."""
-    job = os.environ.get("RANKDBG_JOB", "")
-    found = set()
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/environ", "rb") as file:
-                content = file.read()
-        except OSError:  # it has ended, or is somebody else's
-            continue
-        variables = dict(
-            entry.partition("=")[::2] for entry in os.fsdecode(content).split("\0") if entry
-        )
-        worker = variables.get(under_nsys.WORKER)
-        if worker and nsys.UNDER_NSYS not in variables and variables.get("RANKDBG_JOB", "") == job:
-            found.add(worker)
-    return found
 
 
 def _say(line: str) -> None:
