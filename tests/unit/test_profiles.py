@@ -87,7 +87,7 @@ def threads(count: int) -> Iterator[int]:
 
 def test_stacks_of_pyspy_are_read() -> None:
     """Threads by name, frames of Python and C; neither the agent's threads nor empty stacks."""
-    read = read_profile(rank(0), [fold(SPIED, 7)])
+    read = read_profile(rank(0), [fold(SPIED, 7, 100)])
     assert read.whole == 100
     assert read.stacks == (
         Weighted("MainThread", True, (MAIN, STEP), 60),
@@ -100,7 +100,8 @@ def test_the_thread_of_an_actor_is_the_main_one() -> None:
     """Where Monarch keeps the main thread to itself, as stacks has it too."""
     text = "thread (7): MainThread;poll (/x/site-packages/monarch/a.py:1) 9\n"
     text += "thread (8): monarch-actor-1;main (/home/me/train.py:30) 9\n"
-    main = [stack.thread for stack in read_profile(rank(0), [fold(text, 7)]).stacks if stack.main]
+    stacks = read_profile(rank(0), [fold(text, 7, 100)]).stacks
+    main = [stack.thread for stack in stacks if stack.main]
     assert main == ["monarch-actor-1"]
 
 

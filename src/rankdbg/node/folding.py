@@ -1,10 +1,10 @@
 """py-spy's folded stacks -> a document that names each frame once.
 
-    {"unit": "samples", "whole": 1000, "frames": [[function, file, line], ...],
+    {"unit": "samples", "rate": 100, "whole": 1000, "frames": [[function, file, line], ...],
      "stacks": [[thread, is it the main one, [indices of frames, outermost first], weight], ...]}
 
 `whole` is what the rank's time weighs: the samples of its main thread. What is found out about
-memory has the same form, with bytes.
+memory has the same form, with bytes, and no rate.
 """
 
 from __future__ import annotations
@@ -46,8 +46,9 @@ class Folded:
         }
 
 
-def fold(text: str, pid: int) -> dict[str, Any]:
-    """What `py-spy record --format raw --threads` has written about a process."""
+def fold(text: str, pid: int, rate: int) -> dict[str, Any]:
+    """What `py-spy record --format raw --threads` has written about a process, of which it has
+    taken so many samples in a second."""
     seen = [sample for line in text.splitlines() if (sample := _sample(line, pid))]
     main = _main_thread(seen)
     folded = Folded("samples")
@@ -55,7 +56,8 @@ def fold(text: str, pid: int) -> dict[str, Any]:
     for thread, frames, weight in seen:
         folded.add(thread, thread == main, frames, weight)
         threads[thread] += weight
-    return folded.document(threads.get(main, max(threads.values(), default=0)))
+    whole = threads.get(main, max(threads.values(), default=0))
+    return {**folded.document(whole), "rate": rate}
 
 
 def _sample(line: str, pid: int) -> tuple[str, list[Frame], int] | None:

@@ -103,9 +103,9 @@ class Spy:
             self._child.wait(ENDING_SECONDS)
         except subprocess.TimeoutExpired:
             self._kill()
-        document = fold(_content(self._stacks).decode(errors="replace"), self._pid)
+        document = fold(_content(self._stacks).decode(errors="replace"), self._pid, self._rate)
         if document["stacks"]:
-            return {**document, "rate": self._rate}
+            return document
         if gone:
             return f"process {self._pid} is gone"
         return str(failure("py-spy", self._complaint() or "it took no sample", self._pid))

@@ -39,7 +39,7 @@ def read_profile(rank: Rank, documents: Iterable[Mapping[str, Any]]) -> Profile:
         unit = str(document["unit"])
         whole += float(document["whole"])
         if unit == "samples":
-            rate = float(document.get("rate", 100))  # nodes of the version before do not say it
+            rate = float(document["rate"])
         frames = [Frame(str(name), str(file), int(line)) for name, file, line in document["frames"]]
         for thread, main, indices, weight in document["stacks"]:
             chosen = tuple(frames[index] for index in indices)
