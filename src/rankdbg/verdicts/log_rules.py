@@ -30,13 +30,17 @@ _SPEAKER = Pattern(
     torn=False,
 )
 
-# Advice speaks of a failure that has not happened. Behind an error, it belongs to that error.
+# Advice speaks of a failure that has not happened. Behind an error, or another sentence, it belongs
+# to that.
 _ADVICE = (
-    r"(?i)^(?:(?!error|fail|exception).){0,160}?"
+    r"(?i)^(?:(?!error|fail|exception|[.!] ).){0,160}?"
     r"(\b(hint|tip|docs): |\bif you (see|get|encounter|hit|run into)\b"
     r"|\bhow to (debug|fix|avoid|solve)\b)",
     r"(?i)\berrors? (like|such as) [`'\"]",
+    r"^\s*# ",  # a comment in a script that prints itself
 )
+# A server that logs what it is asked says nothing of itself there.
+_QUOTED = r"\bReceived request \S{1,80} prompt: "
 
 R = TypeVar("R", bound="LogRule")
 
@@ -102,7 +106,7 @@ class LogRules:
                     Pattern(
                         f"failure:{mode}",
                         failure.match,
-                        (*failure.unless, *_ADVICE),
+                        (*failure.unless, *_ADVICE, _QUOTED),
                         failure.before,
                         failure.after,
                     )
@@ -122,7 +126,12 @@ class LogRules:
     def phase_patterns(self) -> list[Pattern]:
         return [
             Pattern(
-                f"phase:{number}", rule.match, rule.unless, numbered=False, looks=400, torn=False
+                f"phase:{number}",
+                rule.match,
+                (*rule.unless, _QUOTED),
+                numbered=False,
+                looks=400,
+                torn=False,
             )
             for number, rule in enumerate(self.phases)
         ]
