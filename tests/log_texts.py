@@ -641,6 +641,187 @@ KNOWN: list[tuple[str, str]] = [
         "rendezvous_connect_timeout",
         "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of (trainer-0.trainer.ns.svc, 29500). The IPv6 network addresses of (trainer-0.trainer.ns.svc, 29500) cannot be retrieved (gai error: -2 - Name or service not known).",
     ),
+    (
+        "port_in_use",
+        "ConnectionError: Tried to launch distributed communication on port `31007`, but another process is utilizing it. Please specify a different port",
+    ),
+    (
+        "rendezvous_worldsize_mismatch",
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 1, for key: store_based_barrier_key:1 (world_size=3, worker_count=6, timeout=0:10:00)",
+    ),
+    (
+        "rendezvous_worldsize_mismatch",
+        "INFO:torch.distributed.distributed_c10d:Waiting in store based barrier to initialize process group for rank: 5, key: store_based_barrier_key:1 (world_size=16, worker_count=17, timeout=0:30:00)",
+    ),
+    (
+        "rendezvous_worldsize_mismatch",
+        "Waiting in store based barrier to initialize process group for rank: 0, key: store_based_barrier_key:2 (world_size=96, worker_count=104, timeout=0:30:00)",
+    ),
+    (
+        "rendezvous_clients_missing",
+        "RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key: store_based_barrier_key:1 (world_size=16, worker_count=9, timeout=0:30:00)",
+    ),
+    (
+        "rendezvous_clients_missing",
+        "RuntimeError: [3] is setting up NCCL communicator and retreiving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Timeout waiting for key: default_pg/0/0 after 1800000 ms",
+    ),
+    (
+        "torch_store_lost",
+        "[2] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: Connection reset by peer",
+    ),
+    (
+        "gloo_timeout",
+        "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 60000ms for send operational complete",
+    ),
+    ("gloo_connect_failed", "RuntimeError: Unable to find address for: ens5f1"),
+    (
+        "permission_denied",
+        "[W1101 11:00:00 socket.cpp:464] [c10d] The server socket has failed to bind to [::]:77 (errno: 13 - Permission denied).",
+    ),
+    (
+        "slurm_time_limit",
+        "submitit WARNING (2025-11-01 10:00:00,000) - Caught signal SIGUSR2 on gpu-9: this job is timed-out.",
+    ),
+    (
+        "slurm_time_limit",
+        "[2025-11-01 10:00:00,000][submitit][INFO] - Job has timed out. Ran 59 minutes out of requested 60 minutes.",
+    ),
+    (
+        "slurm_requeue_preempted",
+        "submitit INFO (2025-11-01 10:00:00,000) - Requeued job 815 (2 remaining timeouts)",
+    ),
+    (
+        "slurm_node_failed",
+        "slurmstepd: error: *** STEP 815.0 ON gpu-9 UNCORRECTABLE MEMORY ERROR AT 2025-11-01T10:00:00 ***",
+    ),
+    (
+        "slurm_refused",
+        "srun: error: Task launch for StepId=815.0 failed on node gpu-9: Job credential expired",
+    ),
+    (
+        "slurm_refused",
+        "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+    ),
+    (
+        "torchrun_sighup",
+        "W1101 10:00:00.100000 4711 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 4712 closing signal SIGHUP",
+    ),
+    (
+        "torchrun_worker_terminated",
+        "W1101 10:00:00.100000 4711 torch/distributed/elastic/multiprocessing/api.py:916] Unable to shutdown process 4712 via Signals.SIGTERM, forcefully exiting via Signals.SIGKILL",
+    ),
+    ("k8s_oomkilled", "trainer-worker-3   0/1   OOMKilled   0   17m"),
+    ("k8s_oomkilled", '"reason": "OOM Killed",'),
+    ("k8s_evicted_ephemeral_storage", 'emptyDir usage exceeds the limit "50Gi"'),
+    (
+        "ray_object_store_full",
+        "The local object store is full of objects that are still in scope and cannot be evicted. Tip: Use the `ray memory` command to list active objects in the cluster.",
+    ),
+    (
+        "ray_object_store_full",
+        "pyarrow.lib.PlasmaStoreFull: object does not fit in the plasma store",
+    ),
+    (
+        "ray_disk_nearly_full",
+        "(raylet) [2025-11-01 10:00:00,000 E 77 91] (raylet) file_system_monitor.cc:116: /scratch/ray/session_1 is over 95% full, available space: 21.5 GB; capacity: 900.1 GB. Object creation will fail if spilling is required.",
+    ),
+    (
+        "ray_node_dead_heartbeat",
+        "Task failed because the node it was running on is dead or unavailable. Node IP: 10.0.0.7, node ID: 1f.",
+    ),
+    (
+        "ray_node_dead_heartbeat",
+        "The actor is dead because its owner has died. Owner Id: 01ff Owner worker exit type: SYSTEM_ERROR Worker exit detail: Owner's node has crashed.",
+    ),
+    (
+        "ray_node_oom",
+        "gcs_worker_manager.cc:55: Reporting worker exit, worker id = 1f, exit_type = NODE_OUT_OF_MEMORY, exit_detail = Task was killed due to the node running low on memory.",
+    ),
+    (
+        "ray_no_resources",
+        "ValueError: Not enough GPUs available. Requested 32 GPUs, but only 24 are available in the cluster.",
+    ),
+    (
+        "ray_worker_register_failed",
+        "worker_pool.cc:265] Some workers of the worker process(4711) have not registered to raylet within timeout.",
+    ),
+    (
+        "ray_gcs_unreachable",
+        "ERROR head.py:67 -- Got AioRpcError when checking GCS is alive, seq=7.",
+    ),
+    (
+        "ray_agent_failed",
+        "(raylet) agent_manager.cc:135: The raylet exited immediately because the Ray agent failed. The raylet fate shares with the agent.",
+    ),
+    (
+        "vllm_engine_failed",
+        "CRITICAL 11-01 10:00:00 [multiproc_executor.py:48] MulitprocExecutor got fatal signal from worker processes, shutting down. See stack trace above for root cause issue.",
+    ),
+    (
+        "vllm_engine_failed",
+        "TimeoutError: Timed out waiting for engines to send initial message on input socket.",
+    ),
+    ("vllm_engine_failed", "TimeoutError: MQLLMEngine didn't reply within 5000ms"),
+    (
+        "sglang_unhealthy",
+        "Health check failed. Server couldn't get a response from detokenizer for last 20 seconds. tic start time: 10:00:20. last_heartbeat time: 09:59:55",
+    ),
+    ("disk_io_error", "RuntimeError: write(): fd 41 failed with Input/output error"),
+    ("disk_io_error", "OSError: [Errno 5] Input/output error: '/lustre/ckpt/model.pt'"),
+    ("nan_loss", "FloatingPointError: Loss became infinite or NaN at iteration=4711!"),
+    ("nan_outputs", "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"),
+    (
+        "hf_gated_repo",
+        "Repo model acme/secret-7b is gated. You must be authenticated to access it.",
+    ),
+    ("xid_43_app", "NVRM: Xid (PCI:0000:81:00): 43, pid=4711, name=python, Ch 00000010"),
+    ("gpu_hang", "HW Exception by GPU node-2 (Agent handle: 0x55d0) reason :GPU Hang"),
+    (
+        "driver_version_mismatch",
+        "torch.AcceleratorError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+    ),
+    (
+        "xid_119_gsp_timeout",
+        "NVRM: GPU2 _kgspIsHeartbeatTimedOut: Heartbeat timed out, currentTimeMs 1 lastHeartbeat 0 timeout 5200",
+    ),
+    ("gpu_init_failed", "failed to get device remapped rows: ERROR_GPU_IS_LOST"),
+    (
+        "collective_mismatch",
+        "init.cc:1247 NCCL WARN Mismatched collective detected, please check your collective calls at and around rank 5.",
+    ),
+    (
+        "nccl_duplicate_gpu",
+        "gpu-9:81:92 [0] init.cc:1057 NCCL WARN Multiple Ranks are using the same GPU/Partition. Set NCCL_MULTI_RANK_GPU_ENABLE=1 to enable this configuration.",
+    ),
+    (
+        "nccl_no_socket_interface",
+        "gpu-9:81:92 [0] transport/net_socket.cc:61 NCCL WARN NET/Socket : no interface found",
+    ),
+    ("nccl_remote_closed", "Net : Call to recv from 10.0.0.7<41007> failed : Connection refused"),
+    (
+        "shm_full_no_space_multiprocessing",
+        "RuntimeError: Insufficient space in /dev/shm: 512 MiB required, 64 MiB free. Increase /dev/shm.",
+    ),
+    (
+        "model_mismatch",
+        "RuntimeError: DDP expects same model across all ranks, but Rank 2 has 130 params, while rank 0 has inconsistent 128 params.",
+    ),
+    (
+        "nccl_p2p_unsupported",
+        "gpu-9:81:92 [1] NCCL WARN Cuda failure 217 'peer access is not supported between these two devices'",
+    ),
+    (
+        "nccl_version_mismatch",
+        "init.cc:700 NCCL WARN Mismatched NCCL version detected : rank 3 version 22703 rank 0 version 22805",
+    ),
+    (
+        "nccl_error",
+        "gpu-9:81:92 [1] misc/socket.cc:441 NCCL WARN socketFinalizeAccept: wrong type 4 != 3",
+    ),
+    (
+        "nccl_error",
+        "jax.errors.JaxRuntimeError: INTERNAL: NCCL operation ncclAllReduce(send, recv, count) failed: invalid argument",
+    ),
 ]
 
 CALM: list[str] = [
@@ -886,4 +1067,12 @@ CALM: list[str] = [
     "[Gloo] Rank 0 is connected to 3 peer ranks. Expected number of connected peer ranks is : 3",
     "Retry policy: on 429 wait 30 s, on ECONNRESET wait 1 s, max 5",
     "health: uncorrectable ecc 0 xid 0 sxid 0 nvlink_errors 0",
+    "Waiting in store based barrier to initialize process group for rank: 5, key: store_based_barrier_key:1 (world_size=16, worker_count=9, timeout=0:30:00)",
+    "Waiting in store based barrier to initialize process group for rank: 5, key: store_based_barrier_key:1 (world_size=100, worker_count=99, timeout=0:30:00)",
+    "submitit INFO (2025-11-01 10:00:00,000) - Job not requeued because: it has completed.",
+    "# RuntimeError: unable to write to file </torch_1_2>: No space left on device (28)",
+    "INFO 11-01 10:00:00 [logger.py:43] Received request cmpl-7: prompt: 'why do I get CUDA out of memory. Tried to allocate 2.00 GiB', params: SamplingParams(n=1)",
+    "container trainer: {'exitCode': 0, 'OOMKilled': False}, OOMKilled=0",
+    "epoch 3: loss: 6.5993 (6.5971)  grad_norm: 0.3922 (nan)",
+    "7m Warning FailedScheduling pod/trainer-0 0/8 nodes are available: 8 Insufficient nvidia.com/gpu.\n6m Normal Scheduled pod/trainer-0 Successfully assigned train/trainer-0 to gpu-9",
 ]

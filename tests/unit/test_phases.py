@@ -19,6 +19,124 @@ KNOWN = PatternSet(PATTERNS)
 WORDINGS = [
     (
         "vllm",
+        "INFO 05-01 [llm_engine.py:240] Initializing a V0 LLM engine (v0.8.4) with config: model='x'",
+    ),
+    ("vllm", "INFO 03-01 executor_base.py:111] # cuda blocks: 20000, # CPU blocks: 4096"),
+    (
+        "vllm",
+        "Loading safetensors using Runai Model Streamer:  40% Completed | 12/30 [00:03<00:01]",
+    ),
+    (
+        "vllm",
+        "INFO 05-01 [loader.py:1187] Loading weights with BitsAndBytes quantization. May take a while ...",
+    ),
+    (
+        "vllm",
+        "INFO 05-01 [parallel_state.py:1004] rank 3 in world size 8 is assigned as DP rank 0, PP rank 0, TP rank 3",
+    ),
+    ("vllm", "INFO 06-01 api_server.py:161] args: Namespace(host=None, port=8000, model='x')"),
+    ("vllm", "ERROR 06-01 [core.py:700] EngineCore failed to start."),
+    ("sglang", "[gpu_id=3] Init nccl begin."),
+    ("sglang", "Rank 3: load weight begin."),
+    ("sglang", "Multi-thread loading pt checkpoint shards:  25% Completed | 2/8 [00:10<00:30]"),
+    ("sglang", "Capturing batches (avail_mem=9.80 GB):  10%|# | 2/20 [00:03<00:12,  1.5it/s]"),
+    (
+        "sglang",
+        "[gpu_id=0] max_total_num_tokens=400000, max_prefill_tokens=16384, max_running_requests=5000, context_len=8192",
+    ),
+    (
+        "sglang",
+        "[10:00:00 TP0] Prefill batch(mixed #running-req: 7). #new-seq: 1, #new-token: 80, #cached-token: 0, #queue-req: 0",
+    ),
+    (
+        "sglang",
+        "[2026-01-01 10:00:00 TP0] Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)",
+    ),
+    (
+        "sglang",
+        "[2025-01-01 10:00:00] DataParallelController hit an exception: Traceback (most recent call last):",
+    ),
+    ("megatron", "------------------------ arguments ------------------------"),
+    ("megatron", "[after megatron is initialized] datetime: 2022-01-01 00:00:00"),
+    (
+        "megatron",
+        "INFO:megatron.core.optimizer:Setting up optimizer with config OptimizerConfig(lr=0.1)",
+    ),
+    ("megatron", " loading release checkpoint from /ckpt/x"),
+    ("megatron", " > WARNING: could not find index map files, building the indices on rank 0 ..."),
+    (
+        "megatron",
+        "INFO:megatron.core.datasets.gpt_dataset:Build and save the GPTDataset valid indices",
+    ),
+    (
+        "megatron",
+        " iteration       20/     500 | elapsed time per iteration (ms): 812.5 | learning rate: 1.5E-06 | lm loss: 9.1E+00 | loss scale: 65536.0 |",
+    ),
+    ("megatron", "  successfully saved local checkpoint from iteration     500"),
+    ("megatron", "[after training is done] datetime: 2022-01-01 00:00:00"),
+    (
+        "torchtitan",
+        "[rank0]:2024-08-01 10:00:00,000 - root - INFO - TikTokenizer built: #words 1000, BOS ID 1, EOS ID 2",
+    ),
+    (
+        "torchtitan",
+        "[rank0]:2024-08-01 10:00:00,000 - root - INFO - Building llama3 debugmodel with ModelArgs(dim=256, n_layers=8)",
+    ),
+    (
+        "torchtitan",
+        "[rank0]:[titan] 2025-06-01 10:00:00,000 - root - INFO - Building qwen3 1.7Bwith {",
+    ),
+    (
+        "torchtitan",
+        "[titan] 2025-06-01 10:00:00,000 - root - INFO - loading from HF safetensors from --checkpoint.initial_load_path: /m",
+    ),
+    ("nemo_rl", "  ✓ Validation dataloader loaded with 64 samples"),
+    ("nemo_rl", "  ✓ Ray inference cluster initialized with 2 nodes with 8 GPUs per node"),
+    ("nemo_rl", "[Rank 1] Loading model acme/small on CPU..."),
+    (
+        "verl",
+        "(WorkerDict pid=7) [rank-1]: Saving model to /c/global_step_5/actor/model_world_size_8_rank_1.pt",
+    ),
+    (
+        "verl",
+        "(WorkerDict pid=7) [rank-1]: Loading from /c/global_step_5/actor/m.pt and /c/o.pt and /c/e.pt",
+    ),
+    ("verl", "(TaskRunner pid=7) Resuming from /c/global_step_5"),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [runner.py:541:main] cmd = /usr/bin/python3 -u -m deepspeed.launcher.launch --world_info=x train.py",
+    ),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [distributed.py:40:init_distributed] Initializing torch distributed with backend: nccl",
+    ),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [comm.py:690:mpi_discovery] Discovered MPI settings of world_rank=0, local_rank=0, world_size=4, master_addr=10.0.0.1, master_port=29500",
+    ),
+    ("deepspeed", "Building extension module cpu_adam..."),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] Using DeepSpeed Optimizer param name lamb as basic optimizer",
+    ),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [utils.py:781:see_memory_usage] Stage 3 initialize beginning",
+    ),
+    ("deepspeed", "[2023-05-01 00:00:00,000] [INFO] [timer.py:154:stop] 0/75, SamplesPerSec=6.1"),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [timer.py:260:stop] epoch=0/micro_step=8/global_step=2, RunningAvgSamplesPerSec=12.1, CurrSamplesPerSec=12.3",
+    ),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [logging.py:96:log_dist] [Rank 0] rank=0 time (ms) | forward: 100.1 | backward: 200.2 | step: 30.3",
+    ),
+    ("torchspec", "Tokenizing dataset:  12%|#         | 60/500 [00:10<01:13, 6.0it/s]"),
+    ("torchspec", "Creating placement groups: 2 GPUs for inference and 6 GPUs for training..."),
+    ("torchspec", "Initializing 4 Vllm engines (2 GPU(s) each, nnodes=1, replicas=4)"),
+    (
+        "vllm",
         "INFO 11-02 [backends.py:519] Using cache directory: /c/rank_0_0 for vLLM's torch.compile",
     ),
     ("vllm", "INFO 11-02 [gpu_worker.py:116] It took 0.812345 seconds to fall asleep."),
