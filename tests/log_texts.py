@@ -822,6 +822,53 @@ KNOWN: list[tuple[str, str]] = [
         "nccl_error",
         "jax.errors.JaxRuntimeError: INTERNAL: NCCL operation ncclAllReduce(send, recv, count) failed: invalid argument",
     ),
+    (
+        "rendezvous_worldsize_mismatch",
+        "torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank 3, for key: store_based_barrier_key:1 (world_size=4, num_workers_joined=8, timeout=0:30:00)",
+    ),
+    (
+        "rendezvous_clients_missing",
+        "torch.distributed.DistStoreError: Timed out initializing process group in store based barrier on rank 3, for key: store_based_barrier_key:1 (world_size=8, num_workers_joined=7, timeout=0:30:00)",
+    ),
+    (
+        "rendezvous_closed",
+        "[INFO] 2021-01-01 00:00:00,000 etcd_rendezvous: Rendezvous for run_id=7 was observed to be closed",
+    ),
+    ("rendezvous_closed", "torchelastic.rendezvous.api.RendezvousClosedException"),
+    (
+        "nccl_ib_completion_error",
+        "gpu-9:81:92 [1] NCCL WARN NET/IB: ncclIbTest: Got CQE with error (devIndex=1, req=0x7f, wr_id=3, qp_num=9)",
+    ),
+    (
+        "nccl_ib_completion_error",
+        "gpu-9:81:92 [1] NCCL WARN NET/IB: mlx5_3:1 async fatal event on QP: local access violation work queue error",
+    ),
+    (
+        "nccl_system_error_no_route",
+        "gpu-9:81:92 [0] include/socket.h:360 WARN Call to connect failed : Connection timed out",
+    ),
+    (
+        "shm_full_no_space_multiprocessing",
+        '  File "/usr/lib/python3.6/multiprocessing/synchronize.py", line 60, in __init__\n    unlink_now)\nOSError: [Errno 28] No space left on device',
+    ),
+    (
+        "glibc_mismatch",
+        "ImportError: /lib64/libm.so.6: version 'GLIBC_2.31' not found (required by /x.so)",
+    ),
+    (
+        "torchrun_child_sigkill",
+        "/var/spool/slurmd/job00815/slurm_script: line 12:  4711 Killed apptainer exec --nv image.sif python train.py",
+    ),
+    (
+        "cuda_oom",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Failed to allocate request for 3.00GiB (3221225472B) on device ordinal 1",
+    ),
+    (
+        "fp16_loss_scale_exhausted",
+        "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 1.1754943508222875e-38",
+    ),
+    ("nan_loss", "ValueError: The loss returned in `training_step` is nan."),
+    ("nan_loss", "iteration 70 loss: nanTraining:  12%|#2        | 12/100"),
 ]
 
 CALM: list[str] = [
@@ -1075,4 +1122,6 @@ CALM: list[str] = [
     "container trainer: {'exitCode': 0, 'OOMKilled': False}, OOMKilled=0",
     "epoch 3: loss: 6.5993 (6.5971)  grad_norm: 0.3922 (nan)",
     "7m Warning FailedScheduling pod/trainer-0 0/8 nodes are available: 8 Insufficient nvidia.com/gpu.\n6m Normal Scheduled pod/trainer-0 Successfully assigned train/trainer-0 to gpu-9",
+    "Allocator (GPU_0_bfc) ran out of memory trying to allocate 8.00MiB with freed_by_count=0. The caller indicates that this is not a failure, but may mean that there could be performance gains if more memory were available.",
+    "Double bit errors are detected but not corrected. Please see the ECC documents on the web.",
 ]

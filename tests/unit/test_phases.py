@@ -17,6 +17,51 @@ PATTERNS = RULES.phase_patterns()
 KNOWN = PatternSet(PATTERNS)
 
 WORDINGS = [
+    ("vllm", "(Worker_TP0 pid=7) INFO 06-01 [monitor.py:53] torch.compile took 12.00 s in total"),
+    (
+        "vllm",
+        "INFO 06-01 [backends.py:376] Cache the graph of compile range (1, 2048) for later use",
+    ),
+    (
+        "vllm",
+        "ERROR 06-01 [core.py:390] EngineCore hit an exception: Traceback (most recent call last):",
+    ),
+    ("vllm", "INFO 08-01 [weight_utils.py:9] Prefetching checkpoint files: 40% (4/10)"),
+    ("sglang", "[2025-10-01 09:00:00 TP0] Capture cuda graph bs [1, 2, 4, 8]"),
+    ("sglang", "[2026-08-01 09:00:00 TP0] Capture single-CG draft extend begin. avail mem=9.1 GB"),
+    (
+        "sglang",
+        "[2026-08-01 09:00:00 TP0] Prefill batch [17], #new-seq: 1, #new-token: 80, #cached-token: 0, #queue-req: 0",
+    ),
+    ("sglang", "[2026-08-01 09:00:00] Initialization failed. warmup error: timed out"),
+    ("megatron", "> initializing tensor model parallel with size 4"),
+    ("megatron", " > finished creating indexed dataset in 0.060000 seconds"),
+    ("megatron", " > dataset split:"),
+    (
+        "torchtitan",
+        "[rank0]:[titan] 2025-06-01 10:00:00,000 - root - INFO - step:  1  loss:  8.1000  memory:  4.80GiB(6.00%)  tps: 20",
+    ),
+    (
+        "torchtitan",
+        "[titan] 2025-06-01 10:00:00,000 - root - INFO - Saving a model only checkpoint in torch.bfloat16 at last step, step 20.",
+    ),
+    ("torchtitan", "[rank0]:2024-08-01 10:00:00,000 - root - INFO - Starting job: debug training"),
+    ("nemo_rl", "▶ Computing teacher logprobs..."),
+    ("nemo_rl", "[NRL_PHASE] 2026-08-01T10:00:00 worker 3 container started on gpu-9"),
+    ("verl", "(TaskRunner pid=7) Saved dataloader state to: /c/global_step_5/data.pt"),
+    ("verl", "SGLang http server: rollout_mode=hybrid, replica_rank=0, node_rank=0"),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [stage3.py:167:__init__] Prefetch bucket size 40000000",
+    ),
+    ("deepspeed", "Parameter Offload: Total persistent parameters: 4096 in 8 params"),
+    (
+        "deepspeed",
+        "[2023-05-01 00:00:00,000] [INFO] [engine.py:516:_configure_lr_scheduler] DeepSpeed using client LR scheduler",
+    ),
+    ("deepspeed", "steps: 20 loss: 3.1000 iter time (s): 1.200 samples/sec: 26.600"),
+    ("torchspec", "Successfully initialized 3 Sgl engines"),
+    ("torchspec", "Loaded 700 cached samples"),
     (
         "vllm",
         "INFO 05-01 [llm_engine.py:240] Initializing a V0 LLM engine (v0.8.4) with config: model='x'",
