@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ JOB = f"reports-{os.getpid()}"
 @pytest.fixture(autouse=True)
 def driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKDBG_JOB", JOB)
+    monkeypatch.setattr(workers_reports, "_cluster", "")
 
 
 @pytest.fixture
@@ -70,3 +72,33 @@ def test_not_for_ever(
         "rankdbg: waits up to 0.2 s for nsys's reports of vllm a\n"
         "rankdbg: nsys has not ended yet: vllm a; RANKDBG_NSYS_WAIT=SECONDS waits longer\n"
     )
+
+
+class Joined:
+    """What ray.init() gives back."""
+
+    def __init__(self, address_info: object) -> None:
+        self.address_info = address_info
+
+
+def test_other_nodes_that_cannot_be_asked(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A cluster that has ended with its driver: nothing is said, and nobody waits."""
+    for context in (None, Joined(None), Joined({}), Joined({"gcs_address": "127.0.0.1:1"})):
+        workers_reports.joined(context)
+        workers_reports.wait_until_written()
+    assert workers_reports._cluster == "127.0.0.1:1"
+    monkeypatch.setattr("sys.executable", "/nowhere")
+    workers_reports.wait_until_written()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_process_that_others_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where SIGCHLD is ignored nobody can be waited for."""
+    monkeypatch.setattr(workers_reports, "_cluster", "127.0.0.1:1")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        workers_reports.wait_until_written()
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -26,9 +26,11 @@ _cluster = ""
 
 
 def joined(context: Any) -> None:
-    """This process has joined a cluster: where it is, for when it has left it."""
+    """This process has joined a cluster: where it is, for when it has left it. By Ray Client it
+    has joined none itself."""
     global _cluster
-    _cluster = str(getattr(context, "address_info", {}).get("gcs_address", ""))
+    known = getattr(context, "address_info", None)
+    _cluster = str(known.get("gcs_address") or "") if isinstance(known, dict) else ""
 
 
 def wait() -> None:
@@ -43,18 +45,15 @@ def wait() -> None:
 
 def wait_until_written() -> None:
     seconds = nsys_report.wait_seconds()
-    elsewhere = _wait_elsewhere(seconds)
+    elsewhere = _wait_elsewhere(seconds) if _cluster and seconds else 0
     try:
         _wait_here(seconds)
         deadline = monotonic() + JOIN_SECONDS + seconds
-        while elsewhere and monotonic() < deadline:
+        while _is_alive(elsewhere) and monotonic() < deadline:
             sleep(nsys_writers.LOOK_EVERY)
-            if os.waitpid(elsewhere, os.WNOHANG)[0]:
-                elsewhere = 0
     finally:
-        if elsewhere:
+        if _is_alive(elsewhere):
             os.killpg(elsewhere, 9)
-            os.waitpid(elsewhere, 0)
 
 
 def _wait_here(seconds: float) -> None:
@@ -67,8 +66,6 @@ def _wait_here(seconds: float) -> None:
 def _wait_elsewhere(seconds: float) -> int:
     """Its process, in a group of its own: a Ctrl-C is for this one, which then ends it. What it
     says goes to stderr, and what Ray says nowhere. 0 if it cannot be started."""
-    if not _cluster:
-        return 0
     left_out = {*_OTHERS_SETTINGS, *(key for key in os.environ if key.startswith("RANKDBG"))}
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
     try:
@@ -86,6 +83,14 @@ def _wait_elsewhere(seconds: float) -> int:
         )
     except (OSError, ValueError):
         return 0
+
+
+def _is_alive(child: int) -> bool:
+    """One that has ended is counted, and then known no more; so too where nobody counts."""
+    try:
+        return child > 0 and os.waitpid(child, os.WNOHANG)[0] == 0
+    except ChildProcessError:
+        return False
 
 
 def _job() -> str:
