@@ -1,5 +1,6 @@
 """python behave.py BEHAVIOUR...: rank i behaves as the i-th word says."""
 
+import _thread
 import ctypes
 import os
 import subprocess
@@ -64,12 +65,14 @@ def thread_holds_gil():
 
 
 def holds_gil_later(main):
-    """Once that thread waits: it then wants the GIL in the same place in every rank."""
+    """Once that thread waits: it then wants the GIL in the same place in every rank. So does a
+    thread that has not begun yet."""
     places = [None]
     while len(places) < 5 or len(set(places[-5:])) > 1 or places[-1][0] != "wait":
         time.sleep(0.01)
         frame = sys._current_frames()[main]
         places.append((frame.f_code.co_name, id(frame), frame.f_lasti))
+    _thread.start_new_thread(time.sleep, (0,))
     holds_gil()
 
 

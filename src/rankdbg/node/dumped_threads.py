@@ -17,6 +17,9 @@ from rankdbg.node.native_frames import NativeFrame, readable
 from rankdbg.node.probes import ProbeFailed, failure, pyspy
 from rankdbg.user_code import is_agent
 
+# Python's own function, in which every thread runs that it has started.
+_STARTS_THREADS = "thread_run"
+
 
 @dataclass
 class DumpedThread:
@@ -65,7 +68,7 @@ def threads(
     names = _names(dumped, by_number, pid)
     for thread in dumped:
         is_main = thread.number == main
-        if _is_agent(thread) or not (all_threads or is_main):
+        if _is_of_no_interest(thread) or not (all_threads or is_main):
             continue
         seen = _PythonFrames(by_number.get(thread.number, {}).get("frames", ()))
         frames = readable([seen.with_full_name(frame) for frame in thread.frames])
@@ -75,7 +78,8 @@ def threads(
         found.append(shown)
     found.sort(key=lambda thread: (not thread["main"], thread["name"]))
     holders = [names[t.number] for t in dumped if "Has the GIL" in t.status]
-    waiting = sorted(names[t.number] for t in dumped if _waits_for_gil(t) and not _is_agent(t))
+    interesting = [thread for thread in dumped if not _is_of_no_interest(thread)]
+    waiting = sorted(names[thread.number] for thread in interesting if _waits_for_gil(thread))
     gil = holders[0] if holders else pyspy.gil_holder(known, pid)
     return {"threads": found, "gil": gil, "waits_for_gil": waiting}
 
@@ -101,9 +105,13 @@ def _waits_for_gil(thread: DumpedThread) -> bool:
     return any(frame.function == "take_gil" for frame in thread.frames)
 
 
-def _is_agent(thread: DumpedThread) -> bool:
+def _is_of_no_interest(thread: DumpedThread) -> bool:
+    """The agent's; or one of Python's that has not begun yet, or has ended: which waits for the
+    GIL like any other, and may well be the agent's."""
     outermost = next((frame for frame in reversed(thread.frames) if frame.python), None)
-    return outermost is not None and is_agent(outermost.file)
+    if outermost is not None:
+        return is_agent(outermost.file)
+    return any(frame.function == _STARTS_THREADS for frame in thread.frames)
 
 
 def _names(
