@@ -869,6 +869,23 @@ KNOWN: list[tuple[str, str]] = [
     ),
     ("nan_loss", "ValueError: The loss returned in `training_step` is nan."),
     ("nan_loss", "iteration 70 loss: nanTraining:  12%|#2        | 12/100"),
+    (
+        "gpu_hang",
+        "[ 4711.1] amdgpu 0000:03:00.0: amdgpu: ring gfx_0.0.0 timeout, signaled seq=10, emitted seq=12",
+    ),
+    (
+        "model_mismatch",
+        "RuntimeError: [1]: params[7] in this process with sizes [4, 8] appears not to match sizes of the same param in process 0.",
+    ),
+    (
+        "slurm_refused",
+        "srun: error: Unable to allocate resources: Invalid account or account/partition combination specified",
+    ),
+    (
+        "slurm_refused",
+        "srun: error: Unable to create step for job 815: Invalid generic resource (gres) specification",
+    ),
+    ("disk_io_error", "blk_update_request: I/O error, dev nvme0n1, sector 4711 op 0x0:(READ)"),
 ]
 
 CALM: list[str] = [

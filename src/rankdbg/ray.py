@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from rankdbg.nsys import Wish
 
+# What a driver that is started inside of Ray's job would take over from that job.
+OTHERS_SETTINGS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK", "PYTHONBREAKPOINT")
 # Names that were asked about, and whether they are profiled.
 _names: dict[str, bool] = {}
 

@@ -207,7 +207,7 @@ def test_a_client_that_is_killed(cluster: Kubernetes) -> None:
     for pod in ("worker-0", "worker-1"):
         wait_for(lambda pod=pod: cluster.processes(pod, "main", "rankdbg.node"))
     os.kill(client.pid, signal.SIGKILL)
-    client.wait()
+    assert client.wait() == -signal.SIGKILL  # and had not ended before
     for pod in ("worker-0", "worker-1"):
         wait_for(lambda pod=pod: not cluster.processes(pod, "main", "rankdbg.node"))
 
@@ -222,6 +222,7 @@ def test_a_kubectl_that_is_killed(cluster: Kubernetes) -> None:
         os.kill(kubectl_of(session, "worker-0"), signal.SIGKILL)
         wait_for(lambda: not Path(f"/proc/{first}").exists())
         wait_for(lambda: answers_again(session, 2))
+        assert cluster.processes("worker-0", "main", "rankdbg.node") != [first]
 
 
 # --- pods come and go ---------------------------------------------------------------------
@@ -373,7 +374,8 @@ def test_a_pod_that_is_being_deleted_can_be_named(cluster: Kubernetes) -> None:
     """It may hang in its end, and that is what one wants to see."""
     cluster.start("leaving", {"main": ranks(0, 1, BEHAVE, "waits")})
     cluster.change("leaving", lambda pod: pod["metadata"].update(deletionTimestamp="now"))
-    wait_for_ranks("k8s:train/leaving", "waits")
+    (rank,) = wait_for_ranks("k8s:train/leaving", "waits")
+    assert (rank.host, rank.number) == ("leaving", 0)
 
 
 # --- containers ---------------------------------------------------------------------------

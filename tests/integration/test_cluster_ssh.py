@@ -195,7 +195,7 @@ def test_a_client_that_is_killed(all_there: Hosts) -> None:
     for name in all_there.names:
         wait_for(lambda name=name: all_there.processes(name, "rankdbg.node"))
     os.kill(client.pid, signal.SIGKILL)
-    client.wait()
+    assert client.wait() == -signal.SIGKILL  # and had not ended before
     for name in all_there.names:
         wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
         wait_for(lambda name=name: not list(all_there.temporary(name).iterdir()))

@@ -116,6 +116,7 @@ def test_ranks_in_two_pods(tmp_path: Path) -> None:
         )
         with DapServer(environment) as server:
             editor = stop_all(server, 2)
+            assert editor.say("ask all RANK // 2") == "0-1  0"
             editor.leave()
     finally:
         pods.end()

@@ -215,6 +215,7 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
         tell(talk, 1, OOM)
         has_told("doctor", "host-2 answers again", "cuda_oom on rank 1")
         has_told("logs", "host-2 can be read again", OOM)
+        assert [process.poll() for process in following] == [None, None]  # they follow still
     finally:
         for process in following:
             process.kill()

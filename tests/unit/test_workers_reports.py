@@ -7,6 +7,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,10 +96,20 @@ def test_other_nodes_that_cannot_be_asked(
 
 
 def test_process_that_others_have_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where SIGCHLD is ignored nobody can be waited for."""
+    """Where SIGCHLD is ignored nobody can be waited for; it has ended all the same."""
     monkeypatch.setattr(workers_reports, "_cluster", "127.0.0.1:1")
+    started: list[int] = []
+    spawn = os.posix_spawn
+
+    def spawn_and_note(*words: Any, **settings: Any) -> int:
+        started.append(spawn(*words, **settings))
+        return started[-1]
+
+    monkeypatch.setattr(os, "posix_spawn", spawn_and_note)
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         workers_reports.wait_until_written()
+        (pid,) = started
+        assert not Path(f"/proc/{pid}").exists()
     finally:
         signal.signal(signal.SIGCHLD, before)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 # To import Ray, to connect, and to start a task on every node.
 JOIN_SECONDS = 30.0
-# What that process would take over from a driver that was submitted as Ray's job.
-_OTHERS_SETTINGS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK")
 _cluster = ""
 
 
@@ -66,7 +64,9 @@ def _wait_here(seconds: float) -> None:
 def _wait_elsewhere(seconds: float) -> int:
     """Its process, in a group of its own: a Ctrl-C is for this one, which then ends it. What it
     says goes to stderr, and what Ray says nowhere. 0 if it cannot be started."""
-    left_out = {*_OTHERS_SETTINGS, *(key for key in os.environ if key.startswith("RANKDBG"))}
+    from rankdbg.ray import OTHERS_SETTINGS
+
+    left_out = {*OTHERS_SETTINGS, *(key for key in os.environ if key.startswith("RANKDBG"))}
     environment = {key: value for key, value in os.environ.items() if key not in left_out}
     try:
         with open(nsys_writers.__file__) as file:

@@ -28,12 +28,11 @@ from rankdbg.clusters.channel import Conversation, Waiting, last_words
 from rankdbg.clusters.launched import Launched
 from rankdbg.clusters.sending import PACKAGE, REMOTE, landing_opening, shell_line
 from rankdbg.errors import BadInput, NodeFailed, RankdbgError
+from rankdbg.ray import OTHERS_SETTINGS
 
 # To import Ray and to connect takes longer than a shell, and so does the start of a worker. A
 # node that is dead does not keep us waiting for so long: Ray notices.
 CONNECT_SECONDS = 30.0
-# What a driver inside of a Ray job would take over from that job.
-_OTHERS_SETTINGS = ("RAY_JOB_CONFIG_JSON_ENV_VAR", "RAY_RUNTIME_ENV_HOOK", "PYTHONBREAKPOINT")
 
 
 class Ray:
@@ -100,7 +99,7 @@ class Driver:
         self._lock = threading.Lock()
         text = (PACKAGE / "clusters/ray_driver.py").read_text()
         environment = {**os.environ, "RANKDBG": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-        environment = {n: environment[n] for n in {*environment} - {*_OTHERS_SETTINGS}}
+        environment = {n: environment[n] for n in {*environment} - {*OTHERS_SETTINGS}}
         # In /: Ray hands the driver's directory to its workers.
         self._process = Launched([python, "-c", text], environment, folder="/")
         self._lines = wire.Lines()

@@ -66,9 +66,10 @@ def threads(
     main = (pyspy.find_main(known, pid) or {}).get("os_thread_id") or pid
     found: list[dict[str, Any]] = []
     names = _names(dumped, by_number, pid)
-    for thread in dumped:
+    interesting = [thread for thread in dumped if not _is_of_no_interest(thread)]
+    for thread in interesting:
         is_main = thread.number == main
-        if _is_of_no_interest(thread) or not (all_threads or is_main):
+        if not (all_threads or is_main):
             continue
         seen = _PythonFrames(by_number.get(thread.number, {}).get("frames", ()))
         frames = readable([seen.with_full_name(frame) for frame in thread.frames])
@@ -78,7 +79,6 @@ def threads(
         found.append(shown)
     found.sort(key=lambda thread: (not thread["main"], thread["name"]))
     holders = [names[t.number] for t in dumped if "Has the GIL" in t.status]
-    interesting = [thread for thread in dumped if not _is_of_no_interest(thread)]
     waiting = sorted(names[thread.number] for thread in interesting if _waits_for_gil(thread))
     gil = holders[0] if holders else pyspy.gil_holder(known, pid)
     return {"threads": found, "gil": gil, "waits_for_gil": waiting}
