@@ -212,13 +212,22 @@ def test_many_clients_at_once(programs: Programs, rank: Any) -> None:
 def test_no_thread_to_be_had(programs: Programs) -> None:
     """Where no thread can be started a client is hung up on, and no descriptor closed twice."""
     code = """
-        import resource, sys, threading
+        import os, resource, sys, threading
         own = [open("/dev/null") for _ in range(50)]
-        for _ in range(4):  # stacks of threads that have ended are kept, and would serve others
-            threading.Thread(target=threading.Event().wait, daemon=True).start()
         pages = int(open("/proc/self/statm").read().split()[0])
         limit = pages * resource.getpagesize() + (1 << 20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+        # Stacks of threads that have ended are kept, and would serve others; also of one that
+        # answers somebody just now (other tests look at all processes) and has yet to end.
+        none_left = False
+        while not none_left:
+            known = threading.active_count()
+            alone = len(os.listdir("/proc/self/task")) == known + 1  # with the one that listens
+            try:
+                while True:
+                    threading.Thread(target=threading.Event().wait, daemon=True).start()
+            except RuntimeError:
+                none_left = alone and threading.active_count() == known
         print("ready", flush=True)
         sys.stdin.readline()
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)

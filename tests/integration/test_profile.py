@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
 import json
 import os
 import signal
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
-from rankdbg.frontends import cli
+from rankdbg.frontends import cli, pictures
 from rankdbg.node.processes import read_stat, read_thread
 from waiting import wait_for
 
@@ -331,14 +332,41 @@ def test_operators_of_all_ranks_on_one_time_line(training: Job, tmp_path: Path) 
     """Those of the main thread and of gloo's, though the agent's thread has begun it; and the
     ranks go on, and can be profiled again."""
     for folder, options in ((tmp_path / "first", ()), (tmp_path / "second", ("--stack",))):
-        document = profile(training, folder, "--kind", "torch", *options)
+        document = profile_steps(training, folder, *options)
         assert document["silent"] == []
+        assert [entry["notes"] for entry in document["ranks"]] == [[], [], []]
         waits = {row["where"]["function"] for row in document["rows"] if row["waits"]}
         assert "gloo:all_reduce" in waits
         done = operators(folder)
         assert [name.split(" · ")[0] for name in done] == ["rank 0", "rank 1", "rank 2"]
         assert all({"aten::mm", "gloo:all_reduce"} <= names for names in done.values())
     assert all(any("train_step" in name for name in names) for names in done.values())
+
+
+@in_training
+def test_ranks_that_stand_still(training: Job, tmp_path: Path) -> None:
+    """They wait for one that is stopped: each is on the time line, and said to do nothing."""
+    (slow,) = [rank.pid for rank in training.ranks() if rank.number == 2]
+    os.kill(slow, signal.SIGSTOP)
+    folders = (tmp_path / str(number) for number in itertools.count())
+    try:
+
+        def still() -> Any:
+            document = profile(training, folder := next(folders), "0,1", "--kind", "torch")
+            idle = all(pictures.NOTHING_DONE in entry["notes"] for entry in document["ranks"])
+            return (document, operators(folder)) if idle else None
+
+        document, done = wait_for(still, "ranks that wait")
+        options = ("--kind", "torch", "--seconds", "0.5", "--output", next(folders))
+        text = training.cli("profile", "0,1", *options).stdout
+    finally:
+        os.kill(slow, signal.SIGCONT)
+    assert [name.split(" · ")[0] for name in done] == ["rank 0", "rank 1"]
+    assert list(done.values()) == [set(), set()]
+    (row,) = document["rows"]
+    assert row["shares"] == [1.0, 1.0]
+    assert document["slowest"] is None
+    assert f"note: ranks 0-1: {pictures.NOTHING_DONE}" in text
 
 
 @in_training
@@ -372,8 +400,7 @@ def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> Non
     launcher then ends the other ranks.)"""
     pid = next(rank.pid for rank in training.ranks() if rank.number == 0)
     started = begin(training, tmp_path / "out", "--kind", "torch", "--seconds", 600)
-    before = step(training)
-    wait_for(lambda: step(training) > before + 2, "steps that are recorded")
+    wait_for_steps(training)
     kill(pid, signal.SIGINT)
     started.send_signal(signal.SIGINT)
     document = finish(started)
@@ -383,6 +410,19 @@ def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> Non
     assert all("aten::mm" in names for name, names in done.items() if name.startswith("rank 0"))
 
 
-def step(job: Job) -> int:
-    """Of rank 0."""
-    return int(job.json("ask", "0", "step", "--frame", "main")["groups"][0]["value"])
+def profile_steps(job: Job, folder: Path, *options: str) -> Any:
+    """By torch, of some whole steps, however long these take on a machine that is busy."""
+    started = begin(job, folder, "--kind", "torch", "--seconds", 600, *options)
+    wait_for_steps(job)
+    started.send_signal(signal.SIGINT)
+    return finish(started)
+
+
+def wait_for_steps(job: Job) -> None:
+    """Of rank 0, and so of all."""
+
+    def step() -> int:
+        return int(job.json("ask", "0", "step", "--frame", "main")["groups"][0]["value"])
+
+    before = step()
+    wait_for(lambda: step() > before + 2, "steps that are recorded")

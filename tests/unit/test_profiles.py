@@ -243,6 +243,19 @@ def test_a_trace_that_is_cut_short_is_kept_as_far_as_it_goes() -> None:
     assert not result.whole
 
 
+def test_a_rank_that_does_nothing_is_on_the_time_line() -> None:
+    """Beside one that does; all of its time is outside of operators."""
+    window = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans"}
+    still = trace([{**window, "ts": 0, "dur": 500}])
+    events, (idle, _) = merged(part(0, still), part(1, trace([event("a", 10, 5)])))
+    names = [e["args"]["name"] for e in events if e["name"] == "process_name"]
+    assert names == ["rank 0", "rank 1"]
+    assert (idle.idle, idle.whole, idle.profile.whole) == (True, True, 500)
+    (stack,) = idle.profile.stacks
+    assert stack.frames[0].function.startswith("outside of operators")
+    assert (stack.thread, stack.main, stack.weight) == ("MainThread", True, 500)
+
+
 def test_a_long_trace_is_read_in_portions() -> None:
     """No event is lost where one portion ends and the next begins."""
     events = [event(f"op-{number}", number, 1) for number in range(30_000)]

@@ -15,6 +15,7 @@ from rankdbg.profiles.documents import Profile, read_profile
 from rankdbg.types import Rank, Silence
 
 FLAME, SPEEDSCOPE, TRACE = "flame.html", "profile.speedscope.json", "trace.json.gz"
+NOTHING_DONE = "no operator in that time; rankdbg why tells where it stands"
 UNITS = {"samples": "time", "microseconds": "time", "bytes": "memory"}
 
 Named = Callable[[Sequence[Rank]], str]
@@ -53,9 +54,12 @@ def _merge_traces(
 
     with gzip.open(path, "wt", 1, encoding="utf-8") as out:
         for merged in chrome.merge(map(part, ranks), out):
+            process = merged.profile.rank.process
             if not merged.whole:
-                notes = recorded.notes.setdefault(merged.profile.rank.process, [])
-                notes.append("its trace is cut short")
+                recorded.notes.setdefault(process, []).append("its trace is cut short")
+            elif merged.idle:
+                recorded.notes.setdefault(process, []).append(NOTHING_DONE)
+                recorded.idle.add(process)
             yield merged.profile
 
 

@@ -59,6 +59,7 @@ class Recorded:
     ranks: list[Rank] = field(default_factory=list)
     stopped: dict[ProcessKey, float] = field(default_factory=dict)  # share of the time, by --native
     silent: list[Silence] = field(default_factory=list)
+    idle: set[ProcessKey] = field(default_factory=set)  # of these a trace has nothing
     clocks: dict[str, Clock] = field(default_factory=dict)
     cut_short: bool = False  # by the user
 

@@ -38,6 +38,7 @@ class Part:
 class Merged:
     profile: Profile
     events: int
+    idle: bool  # no operator and no kernel
     whole: bool  # or the trace was cut short
 
 
@@ -63,11 +64,10 @@ def merge(parts: Iterable[Part], out: TextIO) -> Iterator[Merged]:
         rewriter = _Rewriter(index, part, (base - origin) / 1000)
         with part.open() as file:
             trace = Trace(file)
-            for event in trace:
-                for written in rewriter.rewrite(event):
-                    out.write(written if first else f",\n{written}")
-                    first = False
-        yield Merged(rewriter.profile(), rewriter.events, trace.whole)
+            for written in rewriter.rewrite(trace):
+                out.write(written if first else f",\n{written}")
+                first = False
+        yield Merged(rewriter.profile(), rewriter.events, rewriter.idle, trace.whole)
     out.write("]}\n")
 
 
@@ -83,7 +83,17 @@ class _Rewriter:
         self._window = 0.0  # for how long the profiler recorded, as it says
         self.events = 0
 
-    def rewrite(self, event: dict[str, Any]) -> Iterator[str]:
+    @property
+    def idle(self) -> bool:
+        return not self._tracks
+
+    def rewrite(self, trace: Iterable[dict[str, Any]]) -> Iterator[str]:
+        for event in trace:
+            yield from self._rewrite(event)
+        if not self._processes:  # a rank that stands still is on the time line too
+            yield from self._introduce(None, self._part.name)
+
+    def _rewrite(self, event: dict[str, Any]) -> Iterator[str]:
         phase, pid = event.get("ph"), event.get("pid")
         if not isinstance(pid, int):  # what the profiler says about itself
             if event.get("cat") == "Trace":
@@ -95,7 +105,8 @@ class _Rewriter:
                 self._metadata.setdefault(pid, []).append(event)
             return
         if pid not in self._processes:
-            yield from self._introduce(pid, event)
+            gpu = f" · GPU {pid}" if _is_gpu(event) else ""
+            yield from self._introduce(pid, self._part.name + gpu)
         self._note(event)
         event["pid"] = self._processes[pid]
         if (begun := event.get("ts")) is not None:
@@ -105,12 +116,9 @@ class _Rewriter:
         self.events += 1
         yield _encode(event)
 
-    def _introduce(self, pid: Any, event: dict[str, Any]) -> Iterator[str]:
+    def _introduce(self, pid: Any, name: str) -> Iterator[str]:
         number = (self._index + 1) * _PROCESSES + len(self._processes)
         self._processes[pid] = number
-        name = self._part.name
-        if _is_gpu(event):
-            name += f" · GPU {pid}"
         for key, value in (("name", name), ("sort_index", number)):
             meta = {"ph": "M", "name": f"process_{key}", "pid": number, "tid": 0}
             yield _encode({**meta, "args": {key: value}})
@@ -162,7 +170,8 @@ def _track(event: dict[str, Any]) -> _Track:
 
 def _idle(tracks: list[_Track]) -> Iterator[tuple[str, str, str]]:
     """What has times in which nothing of its own happens, and what these are called."""
-    for name, device in sorted({(track.name, track.device) for track in tracks}):
+    named = {(track.name, track.device) for track in tracks} or {("MainThread", "")}
+    for name, device in sorted(named):
         if device:
             yield name, device, "idle"
         elif name == "MainThread":

@@ -62,7 +62,9 @@ class ProfileReport:
         if self.diff:
             self.rows = comparing.differing(self.rows, *self.diff)
         self.slowest = None
-        if self.kind == "cpu" or (self.kind == "torch" and self.recorded.seconds >= SHORTEST):
+        # A rank of which nothing was recorded may have waited all the time, or never.
+        traced = self.recorded.seconds >= SHORTEST and not self.recorded.idle
+        if self.kind == "cpu" or (self.kind == "torch" and traced):
             self.slowest = comparing.find_slowest(self.rows, len(self.profiles))
 
     # --- JSON -------------------------------------------------------------------------
@@ -219,9 +221,13 @@ class ProfileReport:
         return [s * p.whole for s, p in zip(row.shares, self.profiles, strict=True)]
 
     def _print_notes(self, terminal: Terminal) -> None:
+        notes: dict[str, list[Rank]] = {}
         for rank, _ in self._by_rank():
             for note in self.recorded.notes.get(rank.process, ()):
-                terminal.print(f"note: rank {label([rank], self.everybody)}: {note}")
+                notes.setdefault(note, []).append(rank)
+        for note, ranks in notes.items():
+            who = f"rank{'s' if len(ranks) > 1 else ''} {label(ranks, self.everybody)}"
+            terminal.print(f"note: {who}: {note}")
 
     def _print_files(self, terminal: Terminal) -> None:
         terminal.print()
