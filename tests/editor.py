@@ -13,7 +13,7 @@ from typing import Any
 
 from dap_client import DapClient
 from jobs import PROGRAMS, Job
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 LOOP = PROGRAMS / "dap_loop.py"
 TORCH = PROGRAMS / "dap_torch.py"
@@ -94,6 +94,7 @@ class Editor:
         self.sessions: dict[str, DapClient] = {}
         self.refusals: dict[str, str] = {}
         self._settings = settings
+        self._patience = PATIENCE  # for a debugger to be loaded
         self.parent = DapClient.connect(port)
         self.parent.ask("initialize", **INITIALIZE)
 
@@ -115,15 +116,17 @@ class Editor:
         assert self.parent.response(attach)["success"]
         threading.Thread(target=self._open_what_is_offered, daemon=True).start()
 
-    def attach_all(self, count: int) -> dict[int, DapClient]:
+    def attach_all(self, count: int, patience: float = PATIENCE) -> dict[int, DapClient]:
         """Attach, and wait for so many sessions; by rank."""
+        self._patience = patience
         self.attach()
-        return self.wait_for(count)
+        return self.wait_for(count, patience)
 
-    def wait_for(self, count: int) -> dict[int, DapClient]:
+    def wait_for(self, count: int, patience: float = PATIENCE) -> dict[int, DapClient]:
         wait_for(
             lambda: len(self.living()) == count,
             lambda: f"{count} sessions; there are {list(self.sessions)}, {self.refusals}",
+            patience,
         )
         return self.living()
 
@@ -166,7 +169,8 @@ class Editor:
         session.ask("initialize", **INITIALIZE)
         attach = session.request("attach", **configuration)
         begun = session.wait(
-            lambda m: m.get("event") == "initialized" or m.get("request_seq") == attach
+            lambda m: m.get("event") == "initialized" or m.get("request_seq") == attach,
+            self._patience,
         )
         if begun.get("success") is False:
             self.refusals[configuration["name"]] = begun["message"]

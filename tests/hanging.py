@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import PROGRAMS, TORCHRUN, Job, meeting
+from rankdbg.verdicts.hangs import STARTING_SECONDS
 from waiting import wait_for
 
 HANGS = PROGRAMS / "hangs"
@@ -38,6 +39,11 @@ class Start:
     @property
     def started(self) -> int:
         return int(self.ranks.partition("/")[0])
+
+    @property
+    def settled(self) -> float:
+        """For how long it has to have stood. Who is missing may still come for a while."""
+        return STARTING_SECONDS if "/" in self.ranks else SETTLED
 
     def command(self) -> list[str]:
         each = "fork_ranks.py" if self.agent else "launch.py"
@@ -78,7 +84,7 @@ class HangingJob:
         assert self._process.poll() is None, self._what_is_wrong()
         if self._log.read_text().count("\n") < self.start.started:
             return False
-        return time.time() - self._log.stat().st_mtime > SETTLED
+        return time.time() - self._log.stat().st_mtime > self.start.settled
 
     def _what_is_wrong(self) -> str:
         return f"{self._log.read_text()}\n{self._errors.read_text()}"

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from waiting import PATIENCE, wait_for
@@ -119,18 +120,28 @@ class Job:
         everything: bool = False,
         patience: float = PATIENCE,
     ) -> list[Rank]:
-        """The roster, as soon as it is as wanted."""
+        """The roster, as soon as it is as wanted. A node that is late is asked anew."""
         ranks: list[Rank] = []
+        refused: list[RankdbgError] = []
 
         def arrived() -> bool:
-            ranks[:] = session.roster().jobs(everything).get(self.name, [])
+            nonlocal session
+            try:
+                roster = session.roster()
+            except RankdbgError as error:
+                refused[:] = [error]
+                opened.close()
+                session = opened.enter_context(self.session())
+                return False
+            ranks[:] = roster.jobs(everything).get(self.name, [])
             return wanted(ranks)
 
         def seen() -> str:
             status = self._started[-1].poll() if self._started else None
-            return f"ranks as wanted (exit status {status}); last: {ranks}"
+            return f"ranks as wanted (exit status {status}); last: {ranks} {refused or ''}"
 
-        with self.session() as session:
+        with contextlib.ExitStack() as opened:
+            session = opened.enter_context(self.session())
             wait_for(arrived, seen, patience)
         return ranks
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import waiting
 from jobs import PROGRAMS, Job
-from rankdbg.types import Answer, Rank
+from rankdbg.errors import RankdbgError
+from rankdbg.types import Answer, Rank, Silence
 
 PATIENCE = 90.0  # procs import torch, and other tests run at the same time
 PROGRAM = PROGRAMS / "monarch_job.py"
@@ -50,10 +51,17 @@ class MonarchJob(Job):
             lambda ranks: all(r.where and r.where.function == function for r in ranks)
         )
 
-    def stops(self) -> list[dict[str, Any]]:
-        """Those of all ranks, each with its rank's number and pid."""
-        with self.session() as session:
-            answers = session.stops(session.roster().jobs().get(self.name, []))
+    def stops(self) -> list[dict[str, Any]] | None:
+        """Those of all ranks, each with its rank's number and pid; None: not all have said."""
+        try:
+            with self.session() as session:
+                ranks = session.roster().jobs().get(self.name, [])
+                living = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
+                answers = session.stops(living)
+        except RankdbgError:
+            return None
+        if not answers or any(isinstance(answer, Silence) for answer in answers):
+            return None
         return [
             {**stop, "rank": answer.rank.number, "pid": answer.rank.pid}
             for answer in answers
@@ -63,11 +71,15 @@ class MonarchJob(Job):
         ]
 
     def until_stops(self, count: int) -> list[dict[str, Any]]:
-        stops: list[dict[str, Any]] = []
+        stops: list[dict[str, Any]] | None = None
 
         def arrived() -> bool:
-            stops[:] = self.stops()
-            return len(stops) == count
+            nonlocal stops
+            stops = self.stops()
+            return stops is not None and len(stops) == count
 
         wait_for(arrived, lambda: f"{count} stops; last: {stops}")
-        return stops
+        return stops or []
+
+    def ended(self) -> bool:
+        return self.client.poll() is not None

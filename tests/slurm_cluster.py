@@ -54,7 +54,7 @@ SchedulerParameters=sched_min_interval=0,defer_batch=0
 FirstJobId={first_job}
 ReturnToService=2
 SlurmdTimeout=300
-KillWait=2
+KillWait=10
 InactiveLimit=0
 PropagateResourceLimits=NONE
 SlurmdParameters=config_overrides
@@ -220,7 +220,7 @@ class SlurmCluster:
         what = f"{count} ranks of {job} are in {function}"
         # All nodes are this machine, and to look at that takes a tenth of the processor's time.
         wait_for(lambda: places("-t", "local").count(function) >= count, what, 3 * PATIENCE)
-        wait_for(lambda: places("-t", f"slurm:{job}") == [function] * count, what, PATIENCE)
+        wait_for(lambda: places("-t", f"slurm:{job}") == [function] * count, what, 3 * PATIENCE)
 
     # --- what there is --------------------------------------------------------------------
 

@@ -25,13 +25,15 @@ class Stops:
     def wait(
         self, wanted: Callable[[list[Any]], bool] | int, patience: float = PATIENCE
     ) -> list[Any]:
-        """The stops, as soon as they are as wanted, or as many."""
+        """The stops, as soon as they are as wanted, or as many that wait for a command."""
         stops: list[Any] = []
 
         def arrived() -> bool:
             result = self.job.cli("list", "--json", "--all")
             stops[:] = json.loads(result.stdout)["stops"] if result.returncode == 0 else []
-            return len(stops) == wanted if isinstance(wanted, int) else wanted(stops)
+            if isinstance(wanted, int):
+                return [stop["state"] for stop in stops] == ["stopped"] * wanted
+            return wanted(stops)
 
         wait_for(arrived, lambda: f"stops as wanted; last: {stops}", patience)
         return stops

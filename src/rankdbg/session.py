@@ -302,18 +302,20 @@ class Session:
         self,
         ranks: Sequence[Rank],
         line: str | None,
-        seconds: float | None = None,
+        wait: float | None = None,
         without: Iterable[str] | None = None,
     ) -> list[Answer | Silence]:
         """One line for the debugger of each rank that is stopped; None waits for the last.
+        `wait`: for what it says, until it is told to be running (None: for as long as one waits
+        for a rank).
 
         A rank that would have to show text of a file it lacks holds the line back, unless
         the caller is `without` that file too (None: without any).
         """
-        arguments: dict[str, Any] = {"line": line}
+        arguments: dict[str, Any] = {"line": line, "wait": wait}
         if without is not None:
             arguments["without"] = sorted(without)
-        return self.ask(Question("command", arguments), ranks, seconds)
+        return self.ask(Question("command", arguments), ranks, max(self.timeout, 2 * (wait or 0.0)))
 
     def source_digests(self, ranks: Sequence[Rank], file: str) -> list[Answer | Silence]:
         """Of a file of code as it is on the disk of each."""

@@ -117,14 +117,23 @@ def test_default_directory(programs: Programs, plain_python: str) -> None:
         shutil.rmtree(directory, ignore_errors=True)
 
 
+def until_running(programs: Programs, pid: int) -> None:
+    """An agent that takes more than a second to answer is `blocked` in that look."""
+
+    def runs() -> bool:
+        row = programs.roster()[pid]
+        return (row["state"], row["agent"]) == ("running", True)
+
+    wait_for(runs, lambda: programs.roster()[pid])
+
+
 @pytest.mark.parametrize("name", ["x" * 100 + "/" + "y" * 110, "two words", "größe/日本", "q'\"$"])
 def test_difficult_paths(programs: Programs, name: str) -> None:
     """Paths that are long, or with blanks, quotes or any letters, work from end to end."""
     programs.directory = programs.scratch / name
     program = programs.start("import time; print('ready', flush=True); time.sleep(60)")
     assert programs.ask(program.pid, "card")["pid"] == program.pid
-    row = programs.roster()[program.pid]
-    assert (row["state"], row["agent"]) == ("running", True)
+    until_running(programs, program.pid)
 
 
 def test_difficult_path_in_the_c_locale(programs: Programs) -> None:
@@ -133,7 +142,7 @@ def test_difficult_path_in_the_c_locale(programs: Programs) -> None:
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     code = "import time; print('ready', flush=True); time.sleep(60)"
     program = programs.start(code, env=environment)
-    assert programs.roster()[program.pid]["state"] == "running"
+    until_running(programs, program.pid)
 
 
 def test_relative_directory(programs: Programs, tmp_path: Path) -> None:
@@ -213,7 +222,9 @@ def plain_python(tmp_path: Path) -> str:
     else:
         pytest.skip("no Python that every user may run")
     copy = tmp_path / "copy" / "rankdbg"
-    shutil.copytree(Path(rankdbg.__file__).parent, copy)
+    # Others may be writing there at the same time, under names that do not last.
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(rankdbg.__file__).parent, copy, ignore=compiled)
     wrapper = tmp_path / "python"
     bootstrap = copy / "agent" / "bootstrap"
     wrapper.write_text(f'#!/bin/sh\nPYTHONPATH={bootstrap} exec {python} "$@"\n')

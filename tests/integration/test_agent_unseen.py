@@ -76,7 +76,12 @@ def test_closed_standard_files(programs: Programs, closed: tuple[int, ...]) -> N
                 break
             time.sleep(0.01)
         there = os.path.exists(f"{{os.environ['RANKDBG_DIR']}}/{{os.getpid()}}.sock")
-        with open({str(seen)!r}, "w") as file:
+        while (file := open({str(seen)!r}, "w")).fileno() != {closed[0]}:
+            if time.monotonic() > deadline:
+                break
+            file.close()
+            time.sleep(0.01)
+        with file:
             file.write(f"{{here}} {{there}} {{file.fileno()}}")
     """
     command = programs._command((code,))
@@ -90,6 +95,7 @@ def test_closed_standard_files(programs: Programs, closed: tuple[int, ...]) -> N
             timeout=PATIENCE,
         )
         said.append(seen.read_text())
+    assert said[1].endswith(f" {closed[0]}")
     assert said[0] == said[1].replace("] False", "] True")
 
 
@@ -130,14 +136,20 @@ def test_default_socket_timeout_does_not_end_the_agent(programs: Programs) -> No
 def test_out_of_descriptors(programs: Programs) -> None:
     """A program that has used up its descriptors is heard again once it has some."""
     code = """
-        import os, resource, sys
+        import os, resource, select, sys
         resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
         held = []
-        try:
-            while True:
-                held.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
-            print("ready", flush=True)
+        def fill():
+            try:
+                while True:
+                    held.append(os.open("/dev/null", os.O_RDONLY))
+            except OSError:
+                pass
+        fill()
+        print("ready", flush=True)
+        # Those of a connection that was there by chance come free later.
+        while not select.select([sys.stdin], [], [], 0.01)[0]:
+            fill()
         sys.stdin.readline()
         os.close(held.pop())
         os.close(held.pop())
@@ -145,7 +157,10 @@ def test_out_of_descriptors(programs: Programs) -> None:
         sys.stdin.read()
     """
     program = programs.start(code, stdin=subprocess.PIPE)
-    assert programs.ask(program.pid, "ping", seconds=0.3).why == "late"
+    wait_for(
+        lambda: getattr(programs.ask(program.pid, "ping", seconds=0.3), "why", "") == "late",
+        "all are used up",
+    )
     program.stdin.write("\n")
     program.stdin.flush()
     # The question of before has one of them until the agent sees that nobody waits any more.

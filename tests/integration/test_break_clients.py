@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
 import os
 import signal
 import subprocess
@@ -43,6 +44,17 @@ def start_client(job: Job, *words: object) -> subprocess.Popen[bytes]:
 def kill(client: subprocess.Popen[bytes]) -> None:
     client.send_signal(signal.SIGKILL)
     client.wait(PATIENCE)
+
+
+def processes_of(job: Job) -> set[int]:
+    """Its ranks, its clients, and the nodes of these."""
+    wanted = f"RANKDBG_DIR={job.directory}".encode()
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if wanted in entry.read_bytes().split(b"\0"):
+                found.add(int(entry.parent.name))
+    return found
 
 
 # --- two at once ----------------------------------------------------------------------------
@@ -143,11 +155,14 @@ def test_clients_are_killed_at_any_moment(running: Running) -> None:
     """While they set breaks: whatever became of these, the next client finds a rank that
     answers, and can clear them."""
     running.begin("loops")
+    before = processes_of(running.job)
     for moment in range(1, 6):
         client = start_client(running.job, "break", place("in loops"), "if", "step < 0")
         with contextlib.suppress(subprocess.TimeoutExpired):
             client.wait(0.05 * moment)
         kill(client)
+    # A node that has lost its client may still be about to set what that had asked for.
+    wait_for(lambda: processes_of(running.job) <= before, "the last node ends")
     running.set("in loops")
     running.wait(1)
     running.clear()
@@ -173,12 +188,24 @@ def test_torchrun(running: Running) -> None:
     running.wait(1)
     assert running.stops()[0][0] == second
     step = int(running.output("p step", second))
+    wait_for(lambda: waits_in_all_reduce(running, step + 1), "the first waits for the second")
     (waiting,) = values(running.session.pause([first]))
     assert (waiting["state"], waiting["where"][0]) == ("blocked", "trains")
     running.clear()
-    assert running.go_on() == ["cancelled", "ended"]
-    wait_for(lambda: int(running.value("step")) > step + 5, lambda: step)
+    states = [running.command("continue", rank)[0]["state"] for rank in (first, second)]
+    assert states == ["cancelled", "ended"]
+    running.wait_value(f"step > {step + 5}", "True")
     running.wait_for_none()
+
+
+def waits_in_all_reduce(running: Running, step: int) -> bool:
+    """Whether the first rank has come to the all_reduce after that step, and waits there."""
+    if running.value("step") != str(step):
+        return False
+    (sampled,), _ = running.session.stacks(running.ranks[:1])
+    innermost = sampled.main()[0].frames[0]
+    line = linecache.getline(innermost.file, innermost.line)
+    return innermost.function.endswith("all_reduce") and ".wait()" in line
 
 
 # --- what Tab offers ------------------------------------------------------------------------

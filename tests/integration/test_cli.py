@@ -13,6 +13,7 @@ import pytest
 
 from jobs import Job, rankdbg
 from rankdbg.frontends.cli import VERBS, load, verb_parser
+from waiting import wait_for
 
 
 def test_help_names_every_verb() -> None:
@@ -162,8 +163,10 @@ def test_completion_knows_verbs_options_jobs_and_labels(job: Job) -> None:
     assert set(complete("")) == set(VERBS)
     assert complete("stacks", "--thr") == ["--threads"]
     assert complete("stacks", "--threads", "") == ["all", "main"]
-    assert job.name in complete("ps", "--job", "")
-    assert {"all", "tp=", "role=policy", "state=running", "0", "1"} <= set(complete("stacks", ""))
+    # These two look, for 2 s at most: on a busy machine they may find nothing, by design.
+    wait_for(lambda: job.name in complete("ps", "--job", ""), "the job's name")
+    labels = {"all", "tp=", "role=policy", "state=running", "0", "1"}
+    wait_for(lambda: labels <= {*complete("stacks", "")}, lambda: complete("stacks", ""))
     assert complete("completion", "") == ["--help", "-h", "bash", "fish", "zsh"]
     assert complete("nosuch", "") == []
 
@@ -193,9 +196,10 @@ def test_completion_scripts_are_valid(shell: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)  # eight ranks, and other tests run at the same time
 def test_demo() -> None:
     """It finds the rank that hangs, in 80 columns, and leaves nothing running."""
-    result = rankdbg("demo")
+    result = rankdbg("demo", timeout=180)
     assert result.returncode == 0, result.stderr
     assert "guilty   rank 5 (dp=2 tp=1" in result.stdout
     assert "[waits-for-file]" in result.stdout
@@ -206,9 +210,11 @@ def test_demo() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_demo_keep() -> None:
     """--keep leaves the job, and says how to end it."""
-    result = rankdbg("demo", "--keep")
+    result = rankdbg("demo", "--keep", timeout=180)
+    assert result.returncode == 0, result.stderr
     name = result.stdout.split("--job ")[1].split()[0]
     launcher = int(result.stdout.split("kill ")[1].split()[0])
     try:
@@ -216,6 +222,9 @@ def test_demo_keep() -> None:
         assert document["groups"][0]["value"] == "7"
     finally:
         os.kill(launcher, 15)
-    while (result := rankdbg("ps", "--job", name)).returncode == 0:
-        pass
-    assert f"no job '{name}'" in result.stderr or "no job is running" in result.stderr
+
+    def gone() -> bool:
+        said = rankdbg("ps", "--job", name).stderr
+        return f"no job '{name}'" in said or "no job is running" in said
+
+    wait_for(gone)

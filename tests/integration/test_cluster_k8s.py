@@ -17,11 +17,13 @@ import pytest
 
 from jobs import PROGRAMS, rankdbg
 from kubernetes_cluster import Kubernetes
-from rankdbg.clusters import Options, kubectl, sending
+from rankdbg.clusters import Options, carrier, kubectl, kubernetes, sending
 from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from waiting import wait_for
+
+pytestmark = pytest.mark.timeout(180)
 
 BEHAVE, STOPS, BREAKS = (PROGRAMS / name for name in ("behave.py", "stops.py", "breaks.py"))
 BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")
@@ -230,9 +232,10 @@ def test_a_kubectl_that_is_killed(cluster: Kubernetes) -> None:
 
 def answers_again(session: Session, count: int) -> bool:
     try:
-        return len(session.roster().processes) == count
+        found = session.roster().processes
     except RankdbgError:
         return False
+    return len(found) == count and all(rank.agent for rank in found)
 
 
 def kubectl_of(session: Session, node: str) -> int:
@@ -245,23 +248,33 @@ def reasons(session: Session, found: Any) -> set[str]:
     return {getattr(each, "reason", "") for each in session.evaluate(found, "1 + 1")}
 
 
+def first_reasons(session: Session, found: Any) -> set[str]:
+    """The same, where no way that has broken is opened again before it is asked through."""
+    session.reopens = False
+    try:
+        return reasons(session, found)
+    finally:
+        session.reopens = True
+
+
 @pytest.fixture
 def pair(cluster: Kubernetes) -> Iterator[tuple[Kubernetes, Session]]:
     """A session with a pod that will fare badly, and one that will not."""
     cluster.start("frail-0", {"main": ranks(0, 1, BEHAVE, "waits")}, {"app": "pair"})
     cluster.start("hale-0", {"main": ranks(1, 1, BEHAVE, "waits", "waits")}, {"app": "pair"})
-    with Session("k8s:train/app=pair", timeout=5) as session:
+    with Session("k8s:train/app=pair", timeout=20) as session:
         session.reopens = True
         wait_for(lambda: answers_again(session, 2))
         yield cluster, session
 
 
-def test_a_restart(pair: tuple[Kubernetes, Session]) -> None:
+def test_a_restart(pair: tuple[Kubernetes, Session], monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that is restarted is said so, with how it ended, and is entered again."""
+    monkeypatch.setattr(kubernetes, "NEWS_SECONDS", 30.0)  # the new one may take long to start
     cluster, session = pair
     before = session.roster().processes
     cluster.restart("frail-0", "main", "OOMKilled")
-    why = reasons(session, before)
+    why = first_reasons(session, before)
     assert why == {
         "",
         "container main of pod frail-0 was restarted: OOMKilled, exit code 137 "
@@ -271,16 +284,17 @@ def test_a_restart(pair: tuple[Kubernetes, Session]) -> None:
     assert {rank.process for rank in session.roster().processes} != {r.process for r in before}
 
 
-def test_a_deletion(pair: tuple[Kubernetes, Session]) -> None:
+def test_a_deletion(pair: tuple[Kubernetes, Session], monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that is deleted is said so; then it is no longer there."""
+    monkeypatch.setattr(kubernetes, "NEWS_SECONDS", 30.0)
     cluster, session = pair
     before = session.roster().processes
     cluster.delete("frail-0")
-    why = reasons(session, before)
+    why = first_reasons(session, before)
     deleted = "pod frail-0 was deleted (kubectl exec: command terminated with exit code 137)"
     assert why == {"", deleted}
     assert [rank.host for rank in session.roster().processes] == ["hale-0"]
-    assert reasons(session, before) == {"", "pod frail-0 was deleted"}
+    wait_for(lambda: reasons(session, before) == {"", "pod frail-0 was deleted"})
 
 
 def test_a_kill(pair: tuple[Kubernetes, Session]) -> None:
@@ -310,7 +324,7 @@ def test_the_api_server_goes_away(pair: tuple[Kubernetes, Session]) -> None:
     cluster, session = pair
     before = session.roster().processes
     cluster.behave(api="down")
-    (why,) = reasons(session, before)
+    (why,) = first_reasons(session, before)
     assert "websocket: close 1006" in why and "127.0.0.1:6443 was refused" in why
     cluster.behave()
     wait_for(lambda: answers_again(session, 2))
@@ -321,12 +335,13 @@ def test_a_node_that_does_not_answer(pair: tuple[Kubernetes, Session]) -> None:
     is stuck, is not left behind."""
     _, session = pair
     before = session.roster().processes
-    session.timeout = 1.0
+    usual, session.timeout = session.timeout, 5.0
     stuck = kubectl_of(session, "frail-0")
     os.kill(stuck, signal.SIGSTOP)
     begun = time.monotonic()
     assert reasons(session, before) == {"", "frail-0 did not answer in time"}
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 40
+    session.timeout = usual
     wait_for(lambda: answers_again(session, 2))
     wait_for(lambda: not Path(f"/proc/{stuck}").exists() or state(stuck) == "Z")
 
@@ -471,6 +486,7 @@ def test_a_connection_that_is_lost(cluster: Kubernetes, monkeypatch: pytest.Monk
     """Nothing comes through, and nobody says that it has ended: the node process ends, since
     it hears nothing."""
     monkeypatch.setitem(sending.REMOTE, "silence", 3)
+    monkeypatch.setattr(carrier, "ROUND_SECONDS", 0.5)  # until then it hears something
     cluster.start("lost-0", {"main": ranks(0, 1, BEHAVE, "waits")})
     with Session("k8s:train/lost-0") as session:
         wait_for(lambda: session.roster().processes)

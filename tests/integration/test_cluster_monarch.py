@@ -103,13 +103,14 @@ def test_without_agent(tmp_path: Path) -> None:
         ranks: list[Any] = []
 
         def seen() -> bool:
-            everybody = json.loads(rankdbg("ps", "-t", "monarch", "--json").stdout)["ranks"]
+            result = rankdbg("ps", "-t", "monarch", "--json")
+            everybody = [] if result.returncode else json.loads(result.stdout)["ranks"]
             ranks[:] = [r for r in everybody if _parent(r["pid"]) == client.pid]
             return len(ranks) == 4 and all(
                 r["where"] and r["where"]["function"] == "wait" for r in ranks
             )
 
-        wait_for(seen)
+        wait_for(seen, lambda: f"four ranks in wait; last: {ranks}")
         assert sorted(rank["rank"] for rank in ranks) == [0, 1, 2, 3]
         assert {(rank["role"], rank["state"]) for rank in ranks} == {("workers", "no agent")}
         assert {rank["job"][:8] for rank in ranks} == {"monarch-"}
@@ -147,7 +148,7 @@ def test_ask(waiting: MonarchJob) -> None:
 
 def test_check(waiting: MonarchJob) -> None:
     """It says that all is well."""
-    result = waiting.cli("check")
+    result = waiting.cli("check", "--timeout", 60, timeout=120)
     assert result.returncode == 0, result.stdout
     assert "every rank has one, and it answers" in result.stdout
 
@@ -192,16 +193,19 @@ def test_stops(start: Start) -> None:
     ]
     assert not _listens(27000, job.client.pid)
     assert "20\n" in job.cli("ask", "--thread", "trainer", "--frame", "step", "2", "loss").stdout
-    answers = json.loads(job.cli("cast", "--json", "ranks(dp=0)", "p loss").stdout)["groups"]
+    answers = job.json("cast", "ranks(dp=0)", "p loss")["groups"]
     assert sorted(group["output"] for group in answers) == ["0\n", "10\n"]
-    places = set()
+    places: set[str] = set()
+    ranks = job.until(lambda ranks: True)
     with job.session() as session:
-        ranks = session.roster().jobs()[job.name]
-        while job.stops():
+
+        def steps_to_its_end() -> bool:
             for answer in session.command(ranks, "next"):
-                places |= (
-                    {*answer.value["output"].splitlines()} if isinstance(answer, Answer) else set()
-                )
+                if isinstance(answer, Answer):
+                    places.update(answer.value["output"].splitlines())
+            return job.ended()
+
+        wait_for(steps_to_its_end, job.stops)
     files = {line.split("(")[0] for line in places if line.startswith("> ")}
     assert files == {f"> {PROGRAM}"}
     output, _ = job.client.communicate(timeout=PATIENCE)
@@ -258,8 +262,7 @@ def test_post_mortem(start: Start) -> None:
     assert whys == [(2, "IndexError"), (3, "IndexError"), (3, "ValueError")]
     assert job.cli("cast", "2", "p tokens").stdout == "2  [1, 2, 3]\n"
     assert "generate" in job.cli("cast", "2", "where").stdout.splitlines()[-2]
-    while job.stops():
-        job.cli("continue", "all")
+    wait_for(lambda: job.cli("continue", "all") and job.ended(), job.stops)
     output, _ = job.client.communicate(timeout=PATIENCE)
     assert output.splitlines()[-1] == "['ValueError', 'IndexError']"
 
@@ -288,7 +291,7 @@ def test_killed_proc(start: Start) -> None:
     first, *others = job.until(lambda ranks: all(rank.state == "stopped" for rank in ranks))
     os.kill(first.pid, signal.SIGKILL)
     job.until_stops(3)
-    answers = json.loads(job.cli("cast", "--json", f"pid={others[-1].pid}", "p loss").stdout)
+    answers = job.json("cast", f"pid={others[-1].pid}", "p loss")
     assert [group["output"] for group in answers["groups"]] == ["10\n"]
 
 

@@ -222,7 +222,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     for rank, name in enumerate(hosts.names):
         hosts.start_rank(name, "leaving", rank, 2, PROGRAM, scratch / f"work-{rank}")
     for rank in range(2):
-        wait_for((scratch / f"work-{rank}" / "train.log").exists, "logs")
+        log = scratch / f"work-{rank}" / "train.log"
+        wait_for(lambda log=log: log.exists() and log.read_text(), "logs")
     yield hosts
     hosts.end()
 

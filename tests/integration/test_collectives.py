@@ -37,11 +37,28 @@ class Hanging:
         """What is found, as soon as it is in this state."""
         return self._wait_until(lambda found: found["state"] == state)
 
-    def wait_for_guilty(self, guilty: str, waiting: str) -> Any:
-        """Ranks that come later than others may seem to be missing, for a moment."""
+    def wait_for_guilty(
+        self, guilty: str, waiting: str, also: Callable[[Any], bool] = lambda found: True
+    ) -> Any:
+        """Ranks that come later than others may seem to be missing, for a moment, from an
+        earlier operation too: `also` tells the one that is meant."""
         expected = ("held up", guilty, waiting)
         names = ("state", "guilty", "waiting")
-        return self._wait_until(lambda found: tuple(found[name] for name in names) == expected)
+        return self._wait_until(
+            lambda found: tuple(found[name] for name in names) == expected and also(found)
+        )
+
+    def wait_for_text(self, *parts: str) -> str:
+        """What is printed, as soon as all of these are in it, wherever a line ends."""
+        printed: list[str] = []
+
+        def told() -> bool:
+            printed[:] = [self.job.cli("collectives").stdout]
+            text = " ".join(printed[0].split())
+            return all(part in text for part in parts)
+
+        wait_for(told, lambda: printed, PATIENCE)
+        return printed[0]
 
     def _wait_until(self, wanted: Callable[[Any], bool]) -> Any:
         seen: list[Any] = []
@@ -73,7 +90,9 @@ def test_one_rank_skips_a_collective(hanging: Hanging) -> None:
     """Live and by dumps the rank that left it out, with the line at which the others wait; and
     a snapshot tells the same."""
     hanging.start("skips")
-    found = hanging.wait_for_guilty("2", "0-1,3")
+    found = hanging.wait_for_guilty(
+        "2", "0-1,3", lambda found: found["culprits"][0]["entered"]["number"] == 4
+    )
     (culprit,) = found["culprits"]
     assert (culprit["reason"], culprit["waiting"]) == ("missing", "0-1,3")
     assert culprit["seconds"] >= 1
@@ -81,9 +100,9 @@ def test_one_rank_skips_a_collective(hanging: Hanging) -> None:
     assert waiting["entered"]["number"] == 4
     assert waiting["entered"]["where"]["function"] == "reduce"
     assert (missing["ranks"], missing["finished"]["number"]) == ("2", 3)
-    text = hanging.job.cli("collectives").stdout
-    assert text.startswith("Rank 2 holds the others up.")
-    assert "at forever collectives_torch.py" in " ".join(text.split())
+    verdict = "Rank 2 holds the others up."
+    text = hanging.wait_for_text(verdict, "at forever collectives_torch.py")
+    assert text.startswith(verdict)
     saved = hanging.job.cli("save", hanging.dumps.parent / "snapshot")
     assert saved.returncode == 0, saved.stderr
     again = hanging.job.json("collectives", "-t", f"snapshot:{hanging.dumps.parent / 'snapshot'}")
@@ -105,7 +124,8 @@ def test_one_rank_comes_with_another_operation(hanging: Hanging) -> None:
 def test_one_rank_comes_with_another_shape(hanging: Hanging) -> None:
     """gloo lets it out and the others wait: it is named, with both sizes."""
     hanging.start("other_shape")
-    for found in (hanging.wait_for_guilty("3", "0-2"), hanging.read_dumps()):
+    live = hanging.wait_for_guilty("3", "0-2", lambda found: bool(found["mismatches"]))
+    for found in (live, hanging.read_dumps()):
         (mismatch,) = found["mismatches"]
         assert (found["guilty"], mismatch["kind"], mismatch["ranks"]) == ("3", "size", "3")
         assert found["culprits"][0]["reason"] == "mismatch"
@@ -116,9 +136,12 @@ def test_one_rank_comes_with_another_shape(hanging: Hanging) -> None:
 def test_a_chain_over_groups(hanging: Hanging) -> None:
     """Two wait for one that waits in another group for the guilty rank."""
     hanging.start("chain")
-    found = hanging.wait_for_guilty("2", "0-1,3")
-    missing = {group["description"]: group["missing"] for group in found["groups"]}
-    assert (missing["first"], missing["second"]) == ("3", "2")
+
+    def in_their_groups(found: Any) -> bool:
+        missing = {group["description"]: group["missing"] for group in found["groups"]}
+        return (missing.get("first"), missing.get("second")) == ("3", "2")
+
+    hanging.wait_for_guilty("2", "0-1,3", in_their_groups)
     # gloo's dumps do not say who is in a group; that 2 alone waits for nothing does.
     assert hanging.read_dumps()["guilty"] == "2"
 
@@ -126,9 +149,15 @@ def test_a_chain_over_groups(hanging: Hanging) -> None:
 def test_a_recv_before_the_collective(hanging: Hanging) -> None:
     """gloo does not record send and recv: the agent sees who is in one, and from whom."""
     hanging.start("sends")
-    found = hanging.wait_for_guilty("2", "0-1,3")
-    rows = {row["ranks"]: row for row in found["groups"][0]["ranks"]}
-    assert (rows["3"]["entered"]["operation"], rows["3"]["entered"]["peer"]) == ("recv", 2)
+
+    def of_rank_3(found: Any) -> Any:
+        rows = {row["ranks"]: row for row in found["groups"][0]["ranks"]}
+        return rows.get("3", {}).get("entered") or {}
+
+    found = hanging.wait_for_guilty(
+        "2", "0-1,3", lambda found: of_rank_3(found).get("operation") == "recv"
+    )
+    assert of_rank_3(found)["peer"] == 2
 
 
 def test_nothing_but_a_recv(hanging: Hanging) -> None:

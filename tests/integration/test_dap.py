@@ -30,7 +30,7 @@ from editor import (
 )
 from jobs import PROGRAMS, TORCHRUN, Job
 from rankdbg.types import Answer
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
 
@@ -87,7 +87,7 @@ def test_one_attach_stops_all_torch_ranks_at_a_breakpoint(job: Job, count: int) 
     with DapServer(job) as server:
         editor = Editor(server.port)
         editor.break_at(TORCH, line_of(TORCH, "in train"))
-        sessions = editor.attach_all(count)
+        sessions = editor.attach_all(count, 90 if count == 8 else PATIENCE)
         gate.touch()
         for rank, session in sessions.items():
             stop = session.event("stopped")
@@ -192,6 +192,7 @@ def test_lockstep_moves_all_stopped_ranks(server: DapServer) -> None:
     editor.close()
 
 
+@pytest.mark.timeout(180)
 def test_rank_that_waits_in_a_collective_is_said_to(job: Job) -> None:
     """A step over an all-reduce that the other rank has not entered does not come back, and
     the parent's console says where it is."""
@@ -208,11 +209,13 @@ def test_rank_that_waits_in_a_collective_is_said_to(job: Job) -> None:
         sessions[1].ask("next", threadId=threads[1])
         for session in sessions.values():
             session.event("stopped", lambda body: body["reason"] == "step")
-        back = f"rank 0 stopped at dap_torch.py:{line_of(TORCH, 'after it')} (step)"
-        wait_for(lambda: back in editor.parent.console(), editor.parent.console)
+        # Rank 1's step is news too where it took long.
+        back = rf"ranks? (0|0-1) stopped at dap_torch\.py:{line_of(TORCH, 'after it')} \(step\)"
+        wait_for(lambda: re.search(back, editor.parent.console()), editor.parent.console)
         editor.leave()
 
 
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("options", [(), ("--no-tensor-summary",)])
 def test_tensors_are_summed_up(job: Job, options: tuple[str, ...]) -> None:
     """Shape, dtype, device, min, mean and max come first in variables and hovers, unless that
@@ -277,8 +280,8 @@ def test_console_changes_which_ranks_have_sessions(editor: Editor) -> None:
     editor.say("add 1")
     wait_for(lambda: list(editor.living()) == [0, 1], editor.living)
     editor.living()[1].event("stopped")
+    editor.break_at(LOOP)  # while both stand: one that goes on could stop there again
     editor.say("continue 1")
-    editor.break_at(LOOP)
     editor.say("continue")
     editor.say("only stopped")
     wait_for(lambda: not editor.living(), editor.living)
@@ -519,8 +522,8 @@ def test_rank_is_given_back_to_the_shell(job: Job, editor: Editor) -> None:
     editor.attach_all(2)
     assert "0" in editor.say("give 0")
     wait_for(lambda: list(editor.living()) == [1], editor.living)
-    ranks = job.wait_for(lambda ranks: any(rank.state == "stopped" for rank in ranks))
-    assert {rank.number: rank.state for rank in ranks} == {0: "stopped", 1: "running"}
+    states = {0: "stopped", 1: "running"}
+    job.wait_for(lambda ranks: {rank.number: rank.state for rank in ranks} == states)
 
 
 def test_breakpoint_in_the_program_stops_in_the_editor(job: Job, tmp_path: Path) -> None:
@@ -533,8 +536,8 @@ def test_breakpoint_in_the_program_stops_in_the_editor(job: Job, tmp_path: Path)
         gate.touch()
         thread = session.event("stopped")["threadId"]
         assert frames(session, thread)[0] == ("breaks_when_told", line_of(LOOP, "the line after"))
-        (rank,) = job.ranks()
-        assert (rank.state, rank.detail) == ("stopped", "in an editor")
+        told = [("stopped", "in an editor")]
+        job.wait_for(lambda ranks: [(rank.state, rank.detail) for rank in ranks] == told)
         editor.leave()
         wait_until_running(job)
 

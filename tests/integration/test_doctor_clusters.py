@@ -97,7 +97,7 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     told = tmp_path / f"out-tr-{job}.log"  # by srun, that a task has failed
     wait_for(lambda: "srun: error" in told.read_text(), lambda: told.read_text(), 60)
     slurm.cancel(job)
-    wait_for(lambda: "slurmstepd" in told.read_text(), lambda: told.read_text(), 60)
+    wait_for(lambda: slurm.state(job) not in ("RUNNING", "COMPLETING"), "the job is over", 60)
     result = rankdbg("doctor", "-t", target, "--json", env=environment)
     assert "what it has left is read" in result.stderr
     modes = [failure["mode"] for failure in json.loads(result.stdout)["failures"]]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = pytest.mark.timeout(180)  # seconds on a quiet machine, a minute on a busy one
 
@@ -61,7 +61,9 @@ class LoggingJob:
         assert result.returncode in (0, 1), result.stderr
         return without_kernel(json.loads(result.stdout))
 
-    def until(self, look: Callable[[Any], bool], verb: str = "doctor") -> Any:
+    def until(
+        self, look: Callable[[Any], bool], verb: str = "doctor", patience: float = PATIENCE
+    ) -> Any:
         """What doctor says as soon as it is as wanted."""
 
         def said() -> Any:
@@ -71,7 +73,7 @@ class LoggingJob:
                 return None
             return document if look(document) else None
 
-        return wait_for(said, lambda: self.job.cli(verb).stdout)
+        return wait_for(said, lambda: self.job.cli(verb).stdout, patience)
 
 
 @pytest.fixture
@@ -108,6 +110,7 @@ def test_output_into_tee(logging_job: LoggingJob) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_torchrun_with_a_log_directory(
     logging_job: LoggingJob, follow: Callable[..., Follower]
 ) -> None:
@@ -116,7 +119,10 @@ def test_torchrun_with_a_log_directory(
     torchrun = Path(sys.executable).with_name("torchrun")
     options = ("--nproc-per-node=2", "--master-port=0", f"--log-dir={logs}", "--redirects=3")
     logging_job.start(torchrun, *options, "--rdzv-endpoint=localhost:0", "--rdzv-backend=c10d")
-    said = logging_job.until(lambda said: {p["rank"] for p in said["phases"]} >= {0, 1})
+    said = logging_job.until(
+        lambda said: {p["rank"] for p in said["phases"]} >= {0, 1},
+        patience=120,  # torch takes long to load on a busy machine
+    )
     kinds = {file["ranks"]: file["kind"] for file in said["files"] if file["ranks"]}
     assert kinds == {"0": "torchrun", "1": "torchrun"}
     follower = follow("--job", logging_job.job.name, env=logging_job.job.environment)

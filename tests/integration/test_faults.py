@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
 from waiting import wait_for
+
+pytestmark = pytest.mark.timeout(180)
 
 
 def as_root() -> None:
@@ -59,6 +62,7 @@ def test_a_job_of_another_user(tmp_path: Path) -> None:
     os.chown(place, 65534, 65534)
     program = f"{sys.executable} -c 'import time; time.sleep(60)'"
     prefix = f"setpriv --reuid=65534 --regid=65534 --clear-groups {program} & "
+    prefix += 'until [ "$(stat -c %u /proc/$!)" = 65534 ]; do sleep 0.01; done; '
     try:
         result = run(alone("ps", prefix=prefix), RANKDBG_DIR=str(tmp_path / "none"))
     finally:
@@ -85,7 +89,8 @@ def test_a_directory_full_of_garbage(job: Job) -> None:
     os.mkfifo(here / "pipe.json")
     document = job.json("ps")
     assert [row["rank"] for row in document["ranks"]] == [0, 1]
-    assert document["notes"] == [f"9 files in {here} are not cards of rankdbg"]
+    notes = [note for note in document["notes"] if str(here) in note]
+    assert notes == [f"9 files in {here} are not cards of rankdbg"]
     assert (here / "other.json").exists()
 
 
@@ -101,10 +106,11 @@ def test_an_agent_that_misbehaves(job: Job, mode: str) -> None:
     try:
         job.start_ranks("waits", "waits")
         job.wait_for(lambda ranks: {rank.number for rank in ranks} == {0, 1, 7})
-        job.wait_for(lambda ranks: [r.number for r in ranks if r.where and r.agent].count(0) == 1)
+        job.wait_for(lambda ranks: {r.number for r in ranks if r.where and r.agent} >= {0, 1})
+        timeout = 5 if mode == "half" else 20  # it is waited for in vain
         begun = time.monotonic()
-        result = job.cli("ask", "--json", "--timeout", 2, "all", "1 + 1")
-        assert time.monotonic() - begun < 6
+        result = job.cli("ask", "--json", "--timeout", timeout, "all", "1 + 1")
+        assert time.monotonic() - begun < timeout + 30
         document = json.loads(result.stdout)
         assert [(g["ranks"], g["value"]) for g in document["groups"]] == [("0-1", "2")]
         (silence,) = document["silent"]
@@ -119,7 +125,13 @@ def test_an_agent_that_misbehaves(job: Job, mode: str) -> None:
         }
         assert expected[mode] in silence["reason"]
         # From outside it can still be seen.
-        assert job.json("stacks", "7")["sources"] == {"7": "py-spy"}
+        seen = job.json("stacks", "7")
+        assert seen["sources"] == {"7": "py-spy"}
+        # And then it is known that it does not hold the GIL.
+        if mode == "half":
+            late = re.compile(r"its agent did not answer within \d\.\d s")
+            (row,) = [row for row in job.json("ps")["ranks"] if row["rank"] == 7]
+            assert late.fullmatch(seen["why"]["7"]) and late.fullmatch(row["detail"])
     finally:
         os.killpg(false.pid, 9)
         false.wait()
@@ -131,17 +143,28 @@ def test_ptrace_is_not_permitted(job: Job) -> None:
     job.start_ranks("waits", "waits")
     job.wait_at("waits", "waits")
     command = ["setpriv", "--bounding-set=-sys_ptrace", sys.executable, "-m", "rankdbg"]
-    words = ["stacks", "--job", job.name, "--outside"]
-    result = subprocess.run(
-        [*command, *words], env=job.environment, capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 1
-    assert "ptrace is not permitted: the container lacks SYS_PTRACE" in result.stdout
-    inside = subprocess.run(
-        [*command, *words[:-1]], env=job.environment, capture_output=True, text=True, check=False
-    )
-    assert inside.returncode == 0
-    assert "2 ranks, 3 samples, nothing moved" in inside.stdout
+
+    def stacks(*words: str) -> tuple[int, str]:
+        result = subprocess.run(
+            [*command, "stacks", "--job", job.name, *words],
+            env=job.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return result.returncode, result.stdout
+
+    def is_named() -> bool:
+        status, text = stacks("--outside")
+        return status == 1 and "ptrace is not permitted: the container lacks SYS_PTRACE" in text
+
+    def is_not_needed() -> bool:
+        """By agents, which answer at once unless they get no processor."""
+        status, text = stacks()
+        return status == 0 and "2 ranks, 3 samples, nothing moved" in text
+
+    wait_for(is_named, lambda: stacks("--outside"))
+    wait_for(is_not_needed, stacks)
 
 
 def test_several_jobs(job: Job, tmp_path: Path) -> None:

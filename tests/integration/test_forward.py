@@ -18,7 +18,7 @@ import pytest
 from agents import Programs
 from backwards import serve_backwards
 from dap_client import DapClient
-from jobs import rankdbg
+from jobs import free_port, rankdbg
 from waiting import processes_beside, wait_for
 
 
@@ -76,14 +76,14 @@ def test_bytes_come_through_as_they_are(echo: int) -> None:
 
 def test_port_where_nobody_listens_is_said(echo: int) -> None:
     """The connection is closed, and the next one to another port works."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        nobody = free.getsockname()[1]
-    with forwarding(f"{nobody}:0", f"{echo}:0") as (process, port):
-        assert said_back(port, b"") == b""
-        assert f"nobody listens on port {nobody} there" in process.stderr.readline()  # type: ignore[union-attr]
-        second = int(re.findall(r":(\d+) ->", process.stdout.readline())[0])  # type: ignore[union-attr]
-        assert said_back(second, b"abc") == b"cba"
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # and nobody else gets it meanwhile
+        nobody = silent.getsockname()[1]
+        with forwarding(f"{nobody}:0", f"{echo}:0") as (process, port):
+            assert said_back(port, b"") == b""
+            assert f"nobody listens on port {nobody} there" in process.stderr.readline()  # type: ignore[union-attr]
+            second = int(re.findall(r":(\d+) ->", process.stdout.readline())[0])  # type: ignore[union-attr]
+            assert said_back(second, b"abc") == b"cba"
 
 
 def test_broken_channel_is_opened_again(echo: int) -> None:
@@ -133,9 +133,7 @@ def test_unknown_node_is_refused() -> None:
 def test_listen_waits_for_an_editor_at_its_own_port(programs: Programs) -> None:
     """On loopback, at the base and the local rank; an editor that attaches lets it go on."""
     pytest.importorskip("debugpy", reason="needs debugpy")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        base = free.getsockname()[1] - 3
+    base = free_port() - 3
     code = f"""
     import rankdbg
     print("begins", flush=True)

@@ -139,9 +139,12 @@ def test_ports_of_the_nodes_of_a_slurm_job(slurm: SlurmCluster, named: tuple[int
     with Forward(slurm.environment, f"slurm:{job}", *words) as forward:
         ports = forward.read(4)
         assert {node for node, _ in ports} == {"node-0", "node-1"}
-        assert all(comes_through(ports[node, named[0]]) for node in ("node-0", "node-1"))
+        for node in ("node-0", "node-1"):
+            wait_for(lambda node=node: comes_through(ports[node, named[0]]), node)
+        other = ports["node-1", named[1]]
+        wait_for(lambda: said_back(other, b"ab") == b"second ba", "the other port")
         data = os.urandom(1 << 20)
-        assert said_back(ports["node-1", named[1]], data) == b"second " + data[::-1]
+        assert said_back(other, data) == b"second " + data[::-1]
         for process in slurm.node_processes():
             os.kill(process, signal.SIGKILL)
         for node in ("node-0", "node-1"):
@@ -162,7 +165,8 @@ def test_ports_of_pods(tmp_path: Path, named: tuple[int, int]) -> None:
         with Forward(pods.environment(), "k8s:train/app=llama", f"{named[0]}:0") as forward:
             ports = forward.read(2)
             assert {node for node, _ in ports} == {"worker-0", "worker-1"}
-            assert all(comes_through(port) for port in ports.values())
+            for port in ports.values():
+                wait_for(lambda port=port: comes_through(port), ports)
             pods.restart("worker-0", "main")
             wait_for(lambda: comes_through(ports["worker-0", named[0]]), "worker-0 is back")
             assert comes_through(ports["worker-1", named[0]])

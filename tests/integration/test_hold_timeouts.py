@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ class Torch(Stops):
             process.wait(seconds)
         assert process.poll() is None, process.communicate()[1]
         assert len(self.wait(1)) == 1
-        assert "goes on" in self.job.cli("continue", "state=stopped").stdout
+        assert "goes on" in self.job.cli("continue", "all").stdout
 
     def ask(self, expression: str) -> list[str]:
         """The different values of it, as text."""
@@ -118,10 +119,12 @@ def test_a_job_outlives_a_long_stop(torch_job: Torch) -> None:
 
 
 @takes_long
-def test_without_it_the_job_dies(torch_job: Torch) -> None:
+def test_without_it_the_job_dies(torch_job: Torch, tmp_path: Path) -> None:
     """The same job, where nobody asked to hold its timeouts."""
-    process = torch_job.job.start(*TORCHRUN, 2, GROUPS, "before_reduce", 5)
-    _, errors = process.communicate(timeout=100)
+    (tmp_path / "meeting").mkdir()
+    words = ("before_reduce", 5, tmp_path / "meeting")
+    process = torch_job.job.start(*TORCHRUN, 2, GROUPS, *words)
+    _, errors = process.communicate(timeout=150)
     assert process.returncode != 0
     assert "Timed out waiting 5000ms" in errors
 
@@ -184,7 +187,7 @@ def test_a_shell_that_is_killed(torch_job: Torch, shells: Shells) -> None:
 def test_operations_in_flight_are_named(torch_job: Torch, shells: Shells) -> None:
     """A collective that began before keeps its limit: the shell and its list say so."""
     torch_job.start("one_reduces", 300)
-    torch_job.job.wait_at("one_reduces", "reduce", patience=LOADING)
+    torch_job.job.wait_at("one_reduces", "reduce_alone", patience=LOADING)
     result = torch_job.job.cli("shell", input="list\n")
     warning = "warning: rank 1: all_reduce of group default_pg began before timeouts were held"
     assert result.stderr.startswith(f"{warning} and keeps its limit of 5 min: "), result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -39,8 +40,11 @@ class Logging:
         return found
 
     def say(self, text: str) -> None:
+        """Each rank, into its own file."""
         (self.folder / "new").write_text(text)
         (self.folder / "new").rename(self.folder / "say")
+        files = [*self.folder.glob("[abcd].log")]
+        wait_for(lambda: sum(text in file.read_text() for file in files) == 4, text)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +147,15 @@ class Following:
     def wait_for(self, text: str) -> None:
         wait_for(lambda: text in self.shown, lambda: f"{text!r} in {self.shown}")
 
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """What is written meanwhile is found in one look, however long the ranks take."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
     def interrupt(self) -> tuple[int, str]:
         self._process.send_signal(signal.SIGINT)
         _, complaints = self._process.communicate(timeout=20)
@@ -154,7 +167,8 @@ def test_follow_a_job(logging: Logging, tmp_path: Path) -> None:
     words = ("--job", logging.job.name, "--tail", "1")
     following = Following(tmp_path, *words, env=logging.job.environment)
     following.wait_for("ready")
-    logging.say("all is well")
+    with following.held():
+        logging.say("all is well")
     following.wait_for("  0-3   INFO - all is well\n")
     assert following.interrupt() == (0, "")
 
@@ -164,7 +178,8 @@ def test_follow_as_json(logging: Logging, tmp_path: Path) -> None:
     words = ("--job", logging.job.name, "--json", "--tail", "1")
     following = Following(tmp_path, *words, env=logging.job.environment)
     wait_for(lambda: following.shown)
-    logging.say("once more")
+    with following.held():
+        logging.say("once more")
     following.wait_for("once more")
     assert following.interrupt()[0] == 0
     *_, last = map(json.loads, following.shown.splitlines())

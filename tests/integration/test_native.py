@@ -12,7 +12,7 @@ import pytest
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.frontends.suspects import suspects
 from rankdbg.session import Session
-from rankdbg.types import Rank
+from rankdbg.types import Rank, Sampled
 from waiting import wait_for
 
 
@@ -91,6 +91,7 @@ def test_gdb(job: Job) -> None:
     assert not stack[0].startswith(("Condition", "_PyEval"))
 
 
+@pytest.mark.timeout(120)
 def test_who_holds_the_gil(job: Job) -> None:
     """The thread that holds it in all samples from outside, and those that wait for it; stacks
     that differ in nothing else are equal."""
@@ -98,17 +99,30 @@ def test_who_holds_the_gil(job: Job) -> None:
     job.wait_for(lambda ranks: len(ranks) == 2 and all(rank.state == "blocked" for rank in ranks))
     with job.session(timeout=20) as session:
         ranks = session.job(job.name)
-        seen, silent = session.stacks(ranks, samples=2)
-        assert silent == []
-        assert [(s.source, s.gil, s.waits_for_gil) for s in seen] == [("py-spy", "holder", ())] * 2
-        native, silent = session.stacks(ranks, threads="all", engine="native")
-        assert silent == []
-        assert [(s.gil, s.waits_for_gil) for s in native] == [("holder", ("MainThread",))] * 2
+        seen = held_in_both(session, ranks, (), samples=2)
+        assert [sampled.source for sampled in seen] == ["py-spy"] * 2
+        native = held_in_both(session, ranks, ("MainThread",), threads="all", engine="native")
         assert native[0].samples == native[1].samples
         (waiting,) = native[0].main()
         assert "take_gil" in [frame.function for frame in waiting.frames]
     text = job.cli("stacks", "--native").stdout
     assert "0-1: holder holds the GIL, MainThread waits for it" in text
+
+
+def held_in_both(
+    session: Session, ranks: list[Rank], waiting: tuple[str, ...], **settings: Any
+) -> list[Sampled]:
+    """What is seen, as soon as the holder has the GIL in both: an agent that gets no processor
+    for a while makes a rank "blocked" before that."""
+    last: list[Any] = []
+
+    def look() -> list[Sampled] | None:
+        seen, silent = session.stacks(ranks, **settings)
+        last[:] = [(s.rank.number, s.source, s.gil, s.waits_for_gil) for s in seen] + silent
+        held = [(s.gil, s.waits_for_gil) for s in seen] == [("holder", waiting)] * 2
+        return seen if held and not silent else None
+
+    return wait_for(look, lambda: last)
 
 
 def test_nobody_holds_the_gil(job: Job) -> None:
@@ -135,16 +149,27 @@ def test_suspects(job: Job) -> None:
         assert numbers(session, []) == []
 
 
+def seen_by(job: Job, sources: dict[str, str], *words: str) -> Any:
+    """What stacks says, as soon as each rank is seen so: an agent that gets no processor for a
+    while is not waited for."""
+    last: list[Any] = []
+
+    def found() -> Any:
+        last[:] = [job.json("stacks", *words)]
+        return last[0] if last[0]["sources"] == sources else None
+
+    return wait_for(found, lambda: last)
+
+
 def test_cuda_without_cuda_gdb(job: Job) -> None:
     """The reason is given for the suspect alone, and all ranks are shown."""
     if shutil.which("cuda-gdb"):
         pytest.skip("cuda-gdb is here")
     job.start_ranks("waits", "waits_elsewhere", "waits")
     job.wait_at("waits", "waits_elsewhere", "waits")
-    document = job.json("stacks", "--cuda")
+    document = seen_by(job, {"0": "agent", "1": "py-spy", "2": "agent"}, "--cuda")
     assert document["why"].keys() == {"1"}
     assert document["why"]["1"].startswith("no cuda-gdb: cuda-gdb is not there")
-    assert document["sources"] == {"0": "agent", "1": "py-spy", "2": "agent"}
     assert job.json("stacks", "--cuda=all")["why"].keys() == {"0", "1", "2"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,14 @@ def test_ranks_stop_where_they_are(running: Running) -> None:
     """In a loop of calls and in a loop of one line; pdb steps on from there; then all go on,
     and nothing is left behind."""
     running.begin("loops", "tight")
-    paused = running.pause()
-    assert [(stop["state"], stop["kind"]) for stop in paused] == [("stopped", "pause")] * 2
+
+    def both() -> list[Any] | None:
+        """The pause holds: one that got no processor for a while stands later."""
+        paused = running.pause()
+        return paused if [stop["state"] for stop in paused] == ["stopped"] * 2 else None
+
+    paused = wait_for(both)
+    assert [stop["kind"] for stop in paused] == ["pause"] * 2
     assert paused[1]["where"][0] == "tight"
     assert running.pause() == paused  # they stand there already
     tight = running.ranks[1]

@@ -7,10 +7,11 @@ import gzip
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from jobs import PROGRAMS, Job
 from rankdbg.frontends import cli, pictures
 from rankdbg.node.processes import read_stat, read_thread
+from rankdbg.types import Rank
 from waiting import wait_for
 
 
@@ -27,31 +29,49 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
     """Four ranks that have no agent."""
     job = Job(f"profile-{os.urandom(3).hex()}", tmp_path_factory.mktemp("plain"))
     job.start_ranks("loops", "waits", "with_threads", "holds_gil", agent=False)
-    job.wait_for(lambda ranks: [r.where is not None for r in ranks] == [True] * 4)
+
+    def are_there(ranks: list[Rank]) -> bool:
+        functions = {rank.number: rank.where.function for rank in ranks if rank.where}
+        others = {1: "waits", 2: "with_threads", 3: "holds_gil"}
+        return functions.pop(0, "") in ("loops", "one", "other") and functions == others
+
+    job.wait_for(are_there)
     yield job
     job.end()
 
 
 def profile(job: Job, folder: Path, *words: object, **settings: Any) -> Any:
-    options = ("--json", "--seconds", "0.5", "--output", folder)
+    options = ("--json", "--seconds", "2", "--output", folder)
     result = job.cli("profile", *options, *words, **settings)
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)
 
 
-def begin(job: Job, folder: Path, *words: object) -> subprocess.Popen[str]:
-    """A profile that is under way."""
-    options = ["profile", "--job", job.name, "--json", "--output", str(folder)]
+def begin(
+    job: Job, folder: Path, *words: object, env: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """A profile that is under way, until somebody ends it."""
+    options = ["profile", "--job", job.name, "--json", "--seconds", "600", "--output", str(folder)]
     started = subprocess.Popen(
         [sys.executable, "-m", "rankdbg", *options, *map(str, words)],
-        env=job.environment,
+        env={**job.environment, **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
     assert started.stderr is not None
-    assert started.stderr.readline().startswith("recording for ")
+    assert any(line.startswith("recording for ") for line in started.stderr)
     return started
+
+
+def profile_samples(job: Job, folder: Path, *words: object) -> Any:
+    """Of these ranks, or all: some dozens of each, however long these take on a machine that is
+    busy."""
+    started = begin(job, folder, *words)
+    for pid in {rank.pid for rank in job.ranks()} & spies().keys():
+        wait_for_samples(pid, 100)
+    started.send_signal(signal.SIGINT)
+    return finish(started)
 
 
 def spies() -> dict[int, int]:
@@ -60,12 +80,12 @@ def spies() -> dict[int, int]:
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().split(b"\0")
-            if b"record" in words and b"--pid" in words:
-                found[int(words[words.index(b"--pid") + 1])] = int(path.parent.name)
+            if words[1:3] == [b"record", b"--pid"]:  # not that of its guard, if it has one
+                found[int(words[3])] = int(path.parent.name)
     return found
 
 
-def wait_for_samples(pid: int) -> None:
+def wait_for_samples(pid: int, count: int = 20) -> None:
     """The thread of py-spy that takes them is woken for each."""
     spy = spies()[pid]
 
@@ -74,7 +94,7 @@ def wait_for_samples(pid: int) -> None:
         return sum(read_thread(spy, int(thread.name)).switches for thread in threads)
 
     before = woken()
-    wait_for(lambda: woken() > before + 20, "samples")
+    wait_for(lambda: woken() > before + count, "samples")
 
 
 def kill(pid: int, number: int) -> None:
@@ -83,9 +103,9 @@ def kill(pid: int, number: int) -> None:
     wait_for(lambda: (stat := read_stat(pid)) is None or stat.state in "ZX", "its end")
 
 
-def finish(started: subprocess.Popen[str]) -> Any:
+def finish(started: subprocess.Popen[str], status: int = 0) -> Any:
     output, complaint = started.communicate(timeout=60)
-    assert started.returncode == 0, complaint
+    assert started.returncode == status, complaint
     return json.loads(output)
 
 
@@ -104,7 +124,7 @@ def places(document: Any, rank: int) -> dict[str, float]:
 
 def test_ranks_without_agents(plain: Job, tmp_path: Path) -> None:
     """Where each main thread spends its time, in shares that add up to all of it."""
-    document = profile(plain, tmp_path / "out")
+    document = profile_samples(plain, tmp_path / "out")
     assert document["silent"] == []
     assert [sum(places(document, rank).values()) for rank in range(4)] == pytest.approx(
         [1.0] * 4, abs=0.001
@@ -127,23 +147,22 @@ def test_the_picture_has_all_threads(plain: Job, tmp_path: Path) -> None:
 
 def test_frames_of_c(plain: Job, tmp_path: Path) -> None:
     """With --native, which leaves the rank running, and tells how long it was stopped."""
-    document = profile(plain, tmp_path / "out", "1", "--native")
+    document = profile_samples(plain, tmp_path / "out", "1", "--native")
     page = Path(document["files"][0]).read_text()
     assert "lock_PyThread_acquire_lock" in page or "sem_" in page or "pthread_cond" in page
     (entry,) = document["ranks"]
     assert (document["rate"], entry["rate"]) == (20, 20)
     assert 0 <= entry["stopped"] < 1
-    (rank,) = [rank for rank in plain.ranks() if rank.number == 1]
-    assert rank.state == "no agent"
+    plain.wait_for(lambda ranks: {r.number: r.state for r in ranks}.get(1) == "no agent")
 
 
 def test_a_difference(plain: Job, tmp_path: Path) -> None:
     """Only the ranks that are compared are profiled, and the table is about them."""
-    options = ("--seconds", "0.5", "--output", tmp_path / "out", "--diff", "ranks(0)", "1")
+    options = ("--seconds", "2", "--output", tmp_path / "out", "--diff", "ranks(0)", "1")
     result = plain.cli("profile", *options)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("ranks 0-1: 0.")
+    assert re.match(r"ranks 0-1: \d+\.\d s ", lines[0])
     assert lines[2].split() == ["0", "1", "MORE", "WHERE"]
     assert lines[3].split()[:7] == ["0", "%", "100", "%", "+100", "%", "waits"]
     assert all(len(line) <= 80 for line in lines if str(tmp_path) not in line)
@@ -157,7 +176,7 @@ def test_it_is_shown_in_the_browser(plain: Job, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     profile(plain, first, "1", "--open", env={"BROWSER": str(browser)})
     assert (tmp_path / "shown").read_text().strip() == (first / "flame.html").as_uri()
-    options = ("--seconds", "0.2", "--output", second, "1", "--open")
+    options = ("--seconds", "2", "--output", second, "1", "--open")
     result = plain.cli("profile", *options, env={"BROWSER": "", "DISPLAY": "", "PATH": ""})
     assert result.returncode == 0, result.stderr
     assert f"no browser here; open this file in one: {second}/flame.html" in result.stderr
@@ -165,7 +184,7 @@ def test_it_is_shown_in_the_browser(plain: Job, tmp_path: Path) -> None:
 
 def test_ctrl_c_keeps_what_there_is(plain: Job, tmp_path: Path) -> None:
     """It ends at once, with all files, and no py-spy is left."""
-    started = begin(plain, tmp_path / "out", "--seconds", 600)
+    started = begin(plain, tmp_path / "out")
     for rank in plain.ranks():
         wait_for_samples(rank.pid)
     started.send_signal(signal.SIGINT)
@@ -181,7 +200,7 @@ def test_a_rank_that_dies_in_the_middle(job: Job, tmp_path: Path) -> None:
     """What was seen of it until then is kept, and it is said."""
     job.start_ranks("waits", "waits", agent=False)
     ranks = job.wait_at("waits", "waits")
-    started = begin(job, tmp_path / "out", "--seconds", 600)
+    started = begin(job, tmp_path / "out")
     for rank in ranks:
         wait_for_samples(rank.pid)
     kill(ranks[1].pid, signal.SIGKILL)
@@ -197,8 +216,11 @@ def test_a_rank_that_dies_in_the_middle(job: Job, tmp_path: Path) -> None:
 def test_ranks_that_spend_no_time(job: Job, tmp_path: Path) -> None:
     """Stopped, dead: the reason, as stacks gives it; one in state D is looked at all the same."""
     job.start_ranks("waits", "waits", "waits", "in_state_d", env={"BEHAVE_SCRATCH": str(tmp_path)})
-    ranks = job.wait_for(lambda ranks: [r.state for r in ranks].count("blocked") == 1)
+    ranks = job.wait_at("waits", "waits", "waits", "in_state_d")
     pids = {rank.number: rank.pid for rank in ranks}
+    # So it is for a moment when it starts the compiler, too.
+    wait_for((tmp_path / "3.so").exists, "what it compiles")
+    wait_for(lambda: (stat := read_stat(pids[3])) and stat.state == "D", "state D")
     os.kill(pids[1], signal.SIGSTOP)
     os.kill(pids[2], signal.SIGKILL)
     job.wait_for(lambda ranks: {"stopped", "zombie"} <= {rank.state for rank in ranks})
@@ -259,7 +281,7 @@ def test_a_full_disk_at_home(plain: Job, tmp_path: Path) -> None:
     """One sentence, and half a picture is not left there."""
     with small_disk(tmp_path / "disk", "8k") as disk:
         folder = disk / "out"
-        result = plain.cli("profile", "--seconds", "0.2", "--output", folder)
+        result = plain.cli("profile", "--seconds", "2", "--output", folder)
         assert result.returncode == 2
         assert result.stderr.splitlines()[1:] == [
             f"error: cannot write {folder}: No space left on device",
@@ -309,7 +331,7 @@ def operators(folder: Path) -> dict[str, set[str]]:
 def test_memory(training: Job, tmp_path: Path) -> None:
     """Who holds it, by memray: the rank that hoards, at its line."""
     pytest.importorskip("memray", reason="needs memray")
-    document = profile(training, tmp_path / "out", "--kind", "memory", "--seconds", "1.5")
+    document = profile_steps(training, tmp_path / "out", "--kind", "memory", count=12)
     assert document["silent"] == []
     (row,) = [row for row in document["rows"] if row["where"]["function"] == "load_batch"]
     held = [s * e["whole"] for s, e in zip(row["shares"], document["ranks"], strict=True)]
@@ -323,7 +345,7 @@ def test_the_slowest_rank_is_named(training: Job, tmp_path: Path) -> None:
     document = profile(training, tmp_path / "out", "--seconds", "2")
     slow = document["slowest"]
     assert slow["rank"] == 2
-    assert slow["waits"] < 0.3 < 0.7 < slow["others_wait"]
+    assert slow["waits"] < slow["others_wait"]
     assert slow["more"][0]["where"]["function"] == "load_batch"
 
 
@@ -332,7 +354,7 @@ def test_operators_of_all_ranks_on_one_time_line(training: Job, tmp_path: Path) 
     """Those of the main thread and of gloo's, though the agent's thread has begun it; and the
     ranks go on, and can be profiled again."""
     for folder, options in ((tmp_path / "first", ()), (tmp_path / "second", ("--stack",))):
-        document = profile_steps(training, folder, *options)
+        document = profile_steps(training, folder, "--kind", "torch", *options)
         assert document["silent"] == []
         assert [entry["notes"] for entry in document["ranks"]] == [[], [], []]
         waits = {row["where"]["function"] for row in document["rows"] if row["waits"]}
@@ -373,10 +395,15 @@ def test_ranks_that_stand_still(training: Job, tmp_path: Path) -> None:
 def test_a_full_disk_of_a_node(training: Job, tmp_path: Path) -> None:
     """Each rank says that its trace could not be written, and goes on."""
     with small_disk(tmp_path / "disk", "16k") as disk:
-        options = ("--kind", "torch", "--seconds", "1", "--output", tmp_path / "out")
-        result = training.cli("profile", *options, env={"TMPDIR": str(disk)})
-        assert result.returncode == 1
-        assert f"its trace could not be written to {disk}: is that disk full?" in result.stdout
+        options = ("--kind", "torch")
+        started = begin(training, tmp_path / "out", *options, env={"TMPDIR": str(disk)})
+        wait_for_steps(training, 6)
+        started.send_signal(signal.SIGINT)
+        document = finish(started, 1)
+        reasons = {entry["rank"]: entry["reason"] for entry in document["silent"]}
+        assert sorted(reasons) == [0, 1, 2]
+        reason = f"its trace could not be written to {disk}: is that disk full?"
+        assert all(said.startswith(reason) for said in reasons.values())
         assert not (tmp_path / "out").exists()
         assert list(disk.iterdir()) == []
     training.wait_for(lambda ranks: [rank.state for rank in ranks] == ["running"] * 3)
@@ -399,7 +426,7 @@ def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> Non
     """In order: what torch has recorded until then is written and kept. (Last, since its
     launcher then ends the other ranks.)"""
     pid = next(rank.pid for rank in training.ranks() if rank.number == 0)
-    started = begin(training, tmp_path / "out", "--kind", "torch", "--seconds", 600)
+    started = begin(training, tmp_path / "out", "--kind", "torch")
     wait_for_steps(training)
     kill(pid, signal.SIGINT)
     started.send_signal(signal.SIGINT)
@@ -410,19 +437,19 @@ def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> Non
     assert all("aten::mm" in names for name, names in done.items() if name.startswith("rank 0"))
 
 
-def profile_steps(job: Job, folder: Path, *options: str) -> Any:
-    """By torch, of some whole steps, however long these take on a machine that is busy."""
-    started = begin(job, folder, "--kind", "torch", "--seconds", 600, *options)
-    wait_for_steps(job)
+def profile_steps(job: Job, folder: Path, *options: str, count: int = 3) -> Any:
+    """Of some whole steps, however long these take on a machine that is busy."""
+    started = begin(job, folder, *options)
+    wait_for_steps(job, count)
     started.send_signal(signal.SIGINT)
     return finish(started)
 
 
-def wait_for_steps(job: Job) -> None:
-    """Of rank 0, and so of all."""
+def wait_for_steps(job: Job, count: int = 3) -> None:
+    """So many more of rank 0, and so of all."""
 
     def step() -> int:
         return int(job.json("ask", "0", "step", "--frame", "main")["groups"][0]["value"])
 
     before = step()
-    wait_for(lambda: step() > before + 2, "steps that are recorded")
+    wait_for(lambda: step() >= before + count, "steps that are recorded")

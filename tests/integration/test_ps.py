@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from jobs import Job
+from rankdbg.node.processes import read_stat
+from waiting import wait_for
+
+
+def listed(
+    job: Job, wanted: Callable[[str], bool], *words: object
+) -> subprocess.CompletedProcess[str]:
+    """`rankdbg ps`, as soon as it says what is wanted: an agent that gets no processor is late."""
+    said: list[subprocess.CompletedProcess[str]] = []
+
+    def as_wanted() -> bool:
+        said[:] = [job.cli("ps", "--timeout", 30, *words)]
+        return said[0].returncode == 0 and wanted(said[0].stdout)
+
+    wait_for(as_wanted, lambda: said)
+    return said[0]
+
+
+def rows_of(text: str) -> dict[int, Any]:
+    return {row["rank"]: row for row in json.loads(text)["ranks"]}
 
 
 def test_equal_rows_are_folded(job: Job) -> None:
     """Seven ranks at one place are one row, the eighth is marked."""
     job.start_ranks("waits", "waits", "waits", "waits_elsewhere", options=("--mesh", "dp=2,tp=2"))
     job.wait_at("waits", "waits", "waits", "waits_elsewhere")
-    result = job.cli("ps")
+    rows = [["0-2", "running", "waits"], ["3", "running", "waits_elsewhere"]]
+    result = listed(job, lambda text: [r.split()[:3] for r in text.splitlines()[2:]] == rows)
     lines = result.stdout.splitlines()
     assert lines[0].startswith(f"job {job.name}   4 ranks on 1 node   dp=2 tp=2   for ")
-    assert lines[2].split()[:3] == ["0-2", "running", "waits"]
     assert lines[2].split()[3].startswith("behave.py:")
-    assert lines[3].split()[:3] == ["3", "running", "waits_elsewhere"]
     assert lines[3].endswith("<- alone here")
     assert result.stderr == ""
 
@@ -27,7 +50,12 @@ def test_json_has_every_label(job: Job) -> None:
     """A row of --json names rank, coordinates, role, host, pid, state and place."""
     job.start_ranks("waits", "waits", options=("--mesh", "tp=2", "--role", "trainer"))
     ranks = job.wait_at("waits", "waits")
-    document = job.json("ps", "ranks(1)")
+
+    def runs(text: str) -> bool:
+        row = rows_of(text)[1]
+        return (row["state"], row["where"] and row["where"]["function"]) == ("running", "waits")
+
+    document = json.loads(listed(job, runs, "--json", "ranks(1)").stdout)
     assert document["schema"] == "rankdbg.ps/1"
     (row,) = document["ranks"]
     assert row["rank"] == 1
@@ -35,8 +63,6 @@ def test_json_has_every_label(job: Job) -> None:
     assert row["role"] == "trainer"
     assert row["host"] == os.uname().nodename
     assert row["pid"] == ranks[1].pid
-    assert row["state"] == "running"
-    assert row["where"]["function"] == "waits"
     assert row["where"]["file"].endswith("/tests/programs/behave.py")
 
 
@@ -46,12 +72,17 @@ def test_states(job: Job, tmp_path) -> None:
         "waits", "in_state_d", "holds_gil", "waits", "waits", env={"BEHAVE_SCRATCH": str(tmp_path)}
     )
     ranks = job.wait_at("waits", "in_state_d", "holds_gil", "waits", "waits")
+    # So it is for a moment when it starts the compiler, too.
+    wait_for((tmp_path / "1.so").exists, "what it compiles")
+    wait_for(lambda: (stat := read_stat(ranks[1].pid)) and stat.state == "D", "state D")
     os.kill(ranks[3].pid, signal.SIGSTOP)
     os.kill(ranks[4].pid, signal.SIGKILL)
-    job.wait_for(lambda ranks: {r.state for r in ranks} >= {"stopped", "zombie"})
-    rows = {row["rank"]: row for row in job.json("ps")["ranks"]}
-    states = {number: row["state"] for number, row in rows.items()}
-    assert states == {0: "running", 1: "blocked", 2: "blocked", 3: "stopped", 4: "zombie"}
+    states = {0: "running", 1: "blocked", 2: "blocked", 3: "stopped", 4: "zombie"}
+
+    def have_states(text: str) -> bool:
+        return {number: row["state"] for number, row in rows_of(text).items()} == states
+
+    rows = rows_of(listed(job, have_states, "--json").stdout)
     assert "state D" in rows[1]["detail"]
     assert "GIL" in rows[2]["detail"]
     assert f"kill -CONT {ranks[3].pid}" in rows[3]["detail"]

@@ -37,7 +37,7 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
     """By the agent and by Ray's own plugin: they keep their interpreter. The report of a range of
     steps is there while the job goes on, one of a range that has not ended when the driver has;
@@ -69,7 +69,7 @@ def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
         second = f"vllm by plugin_2:3_{workers['plugin']['pid']}.nsys-rep"
         wait_for(lambda: reports(short_path) == {first}, lambda: reports(short_path))
     finally:
-        process.communicate(timeout=60)
+        process.communicate(timeout=150)
     assert reports(short_path) == {first, second}
 
 
@@ -175,7 +175,7 @@ def test_fix_without_ray(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(360)
 def test_report_on_another_node(job: Job, tmp_path: Path) -> None:
     """When the driver has ended it is there: the driver cannot see that node's processes, and so
     asks it."""
@@ -186,7 +186,7 @@ def test_report_on_another_node(job: Job, tmp_path: Path) -> None:
         words += [cluster.address, OTHER]
         environment = {**nsight.environment, "FAKE_NSYS_SLOW": "6"}
         driver = job.start(*words, options=options, env=environment, cwd=cluster.scratch)
-        output, _ = driver.communicate(timeout=100)
+        output, _ = driver.communicate(timeout=200)
         found = {
             path.name: path.stat().st_size > 0  # it is empty until it is written
             for path in (cluster.scratch / OTHER).rglob("*.nsys-rep")

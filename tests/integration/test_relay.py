@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import signal
 import socket
 import time
@@ -12,6 +14,7 @@ import pytest
 
 from agents import Programs, wait_for
 from jobs import PROGRAMS, Job
+from rankdbg import wire
 from rankdbg.node.relay import Kept, NoAnswer, ask_agents
 from rankdbg.types import Answer, Silence
 from stopping import Stops
@@ -113,6 +116,35 @@ def test_a_program_that_closes_all_descriptors_is_asked_anew(programs: Programs)
     assert ask(programs, program.pid, kept) == {}
 
 
+def test_a_full_queue_holds_nobody_up(programs: Programs, rank: Any) -> None:
+    """Of one that takes no connections: it is late, and the others have answered."""
+    with socket.socket(socket.AF_UNIX) as deaf, contextlib.ExitStack() as waiting:
+        path = str(programs.scratch / "deaf.sock")
+        deaf.bind(path)
+        deaf.listen(0)
+        with pytest.raises(BlockingIOError):
+            while True:
+                caller = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                caller.setblocking(False)
+                caller.connect(path)
+        sockets = {"deaf": path, "well": str(programs.socket(rank.pid))}
+        deadline = time.monotonic() + 3.0
+        answers = ask_agents(sockets, {key: {"ask": "ping"} for key in sockets}, deadline)
+    assert answers == {"deaf": NoAnswer("late"), "well": {}}
+
+
+def test_who_was_held_up_finds_what_has_come(programs: Programs, rank: Any) -> None:
+    """The deadline is over when the answers are looked for, and they are there."""
+    kept = Kept()
+    assert ask(programs, rank.pid, kept) == {}
+    connection = kept_connection(programs, rank.pid, kept)
+    connection.sendall(wire.encode({"id": 1, "ask": "ping"}))
+    wait_for(lambda: select.select([connection], [], [], 0)[0], "an answer that waits")
+    sockets, question = {rank.pid: str(programs.socket(rank.pid))}, {"ask": "ping"}
+    past = time.monotonic() - 1.0
+    assert ask_agents(sockets, {rank.pid: question}, past, kept) == {rank.pid: {}}
+
+
 def test_connections_to_others_are_dropped(programs: Programs, rank: Any) -> None:
     """The agent's thread for that connection then ends."""
     kept, path = Kept(), str(programs.socket(rank.pid))
@@ -132,11 +164,21 @@ def test_only_ranks_in_the_debugger_have_a_connection(job: Job) -> None:
     stops = Stops(job)
     stops.start("steps", "done")
     stops.wait(1)
-    with job.session() as session:
+    with job.session(timeout=30) as session:
         ranks = {rank.number: rank for rank in session.job(job.name)}
         tasks = {number: f"/proc/{rank.pid}/task" for number, rank in ranks.items()}
-        # Its own thread, the one that listens, and the one of the connection.
-        wait_for(lambda: [len(os.listdir(tasks[n])) for n in (0, 1)] == [3, 2], "others have left")
+
+        def threads() -> list[int]:
+            return [len(os.listdir(tasks[number])) for number in (0, 1)]
+
+        def alone() -> bool:
+            seen = threads()
+            if seen[0] < 3:  # it was late when it was asked, and is asked again
+                session.job(job.name)
+            # Its own thread, the one that listens, and the one of the connection.
+            return seen == [3, 2]
+
+        wait_for(alone, lambda: f"others have left; last: {threads()}")
         (answer,) = session.command([ranks[0]], "p x\n")
         assert isinstance(answer, Answer)
         assert answer.value["output"] == "0\n"

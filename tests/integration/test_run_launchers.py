@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs import PROGRAMS, Job
+from rankdbg.types import Rank
 from rosters import all_wait, has_kinds, kinds, numbers, of_kind
 
 TORCHRUN = [Path(sys.executable).parent / "torchrun"]
@@ -87,10 +88,12 @@ def test_script_with_a_helper(job: Job, tmp_path: Path) -> None:
         "import decimal, json, email.message, run_waiting; run_waiting.waits()'\n"
     )
     process = job.start(*MPIRUN, "-n", 3, "sh", script)
-    both = job.wait_for(
-        lambda ranks: has_kinds(3, helper=3)(ranks) and all(rank.where for rank in ranks),
-        everything=True,
-    )
+
+    def all_six_wait(ranks: list[Rank]) -> bool:
+        there = has_kinds(3, helper=3)(ranks)
+        return there and all(r.where and r.where.function == "waits" for r in ranks)
+
+    both = job.wait_for(all_six_wait, everything=True)
     assert numbers(both) == [0, 1, 2]
     assert all("-c" in rank.command for rank in of_kind(both, "rank"))
     process.send_signal(signal.SIGTERM)

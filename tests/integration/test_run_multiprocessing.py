@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
+from rankdbg.types import Answer, Rank
 from rosters import all_wait, has_kinds, kinds, numbers, of_kind
+from waiting import wait_for
 
 METHODS = ("fork", "spawn", "forkserver")
 # What the method itself starts beside the children.
@@ -64,10 +66,22 @@ def test_torch_spawn(job: Job, tmp_path: Path) -> None:
     """With torch.multiprocessing.spawn the number is the one that torch has, not the order."""
     launcher = start(job, "run_torch_spawn.py", 3, tmp_path / "store")
     assert launcher.stdout.readline() == "ready\n"
-    ranks = job.wait_for(has_kinds(3, launcher=1, helper=1), everything=True)
-    workers = of_kind(ranks, "rank")
-    assert [worker.number for worker in workers] == [2, 1, 0]
-    assert {worker.world for worker in workers} == {3}
+    all_there = has_kinds(3, launcher=1, helper=1)
+
+    def in_a_world_of_three(ranks: list[Rank]) -> bool:
+        return all_there(ranks) and {rank.world for rank in of_kind(ranks, "rank")} == {3}
+
+    workers = of_kind(job.wait_for(in_a_world_of_three, everything=True), "rank")
+    order = wait_for(lambda: indices(job, workers), "an answer of each")
+    assert {worker.number: 2 - order[worker.pid] for worker in workers} == {0: 0, 1: 1, 2: 2}
+
+
+def indices(job: Job, workers: list[Rank]) -> dict[int, int] | None:
+    """As which process torch has started each, by pid, as soon as all of them answer."""
+    with job.session() as session:
+        answers = session.evaluate(workers, "index", frame="rank")
+    values = {a.rank.pid: a.value["text"] for a in answers if isinstance(a, Answer)}
+    return {pid: int(text) for pid, text in values.items()} if len(values) == 3 else None
 
 
 @pytest.mark.parametrize("method", METHODS)

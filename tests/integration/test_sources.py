@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,15 @@ class Here:
         words = [self.python, PROGRAM, "write", code, file]
         subprocess.run(words, input=text, text=True, check=True)
         self.start(PROGRAM, way, code, cwd=self.folder("elsewhere"), **settings)
+
+    def wait_at(self, is_there: Callable[[Any], bool]) -> None:
+        """Until the one rank is stopped again, at such a place."""
+
+        def arrived(stops: list[Any]) -> bool:
+            places = [stop["where"] for stop in stops if stop["state"] == "stopped"]
+            return len(places) == 1 and bool(places[0]) and is_there(places[0])
+
+        self.stops.wait(arrived)
 
     def cast(self, command: str, cwd: Path, ranks: str = "all") -> tuple[str, str]:
         """What came back, and what was said beside it."""
@@ -152,6 +162,7 @@ def test_a_step_into_code_without_text(here: Here) -> None:
     here.stops.wait(1)
     assert "def step" not in here.cast("b by_value", client)[0]
     here.cast("c", client)
+    here.wait_at(lambda where: where["function"] == "by_value")
     for command, arrow in (("n", "types.FunctionType"), ("s", "def step()"), ("n", "rate = 0.5")):
         assert f"-> {arrow}" in here.cast(command, client)[0]
 
@@ -229,6 +240,8 @@ def test_edited_at_a_stop(here: Here) -> None:
     here.cast("list", folder)
     (folder / "train.py").write_text("# nothing\n")
     here.cast("c", folder)
+    first = TRAIN.splitlines().index("    loss = 1 - rate") + 1
+    here.wait_at(lambda where: where["line"] > first)
     text, said = here.cast("ll", folder)
     assert shows(text, 12, "return loss")
     assert said == (

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, TORCHRUN, Job, rankdbg
-from rankdbg.types import Answer
+from rankdbg.types import Answer, Rank
 from stopping import Stops
+from waiting import wait_for
 
 PROGRAM = PROGRAMS / "uncaught.py"
 WHY = "ZeroDivisionError: division by zero"
 HOLD = ("--break-on-error",)
+LOADING = 90.0  # on a busy machine the import of torch alone can take half a minute
 
 
 class Failing(Stops):
@@ -55,8 +57,13 @@ def test_a_rank_is_held_at_its_exception(failing: Failing) -> None:
     assert failing.output("0", "p numerator, denominator") == "(2, 0)\n"
     assert "divide(len(batch), 0)" in failing.output("0", "up")
     assert failing.output("0", "p batch") == "[1, 2]\n"
-    rank = failing.job.json("ps")["ranks"][0]
-    assert (rank["state"], rank["where"]["function"]) == ("stopped", "divide")
+
+    def is_held() -> bool:
+        rank = failing.job.json("ps")["ranks"][0]
+        where = rank["where"] or {}
+        return (rank["state"], where.get("function")) == ("stopped", "divide")
+
+    wait_for(is_held, lambda: failing.job.cli("ps").stdout)
     assert failing.job.cli("ask", "0", "numerator + 40").stdout.split() == ["0", "42"]
     assert failing.job.cli("ask", "--frame", "fails", "0", "batch").stdout.split()[0] == "0"
     assert "divide uncaught.py" in failing.job.cli("stacks", "0").stdout
@@ -115,11 +122,12 @@ def test_workers_of_process_pools(failing: Failing) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_torch_spawn(failing: Failing) -> None:
     """Held in the child, before torch sends the text of the exception to the parent."""
     pytest.importorskip("torch", reason="needs torch")
     process = failing.start("in_torch_spawn")
-    (stop,) = failing.wait(1)
+    (stop,) = failing.wait(1, patience=LOADING)
     assert stop["why"] == WHY
     status, out, _ = failing.let_go(process)
     assert (status, out) == (0, f"raised: {WHY}\n")
@@ -137,16 +145,16 @@ def test_what_is_no_failure_is_not_held(failing: Failing, behaviour: str, status
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(180)
 def test_torchrun(failing: Failing) -> None:
     """One of three ranks is held, under @record too; the others wait for it and live; when
     it has gone on, torchrun ends the job, and is not held itself."""
     pytest.importorskip("torch", reason="needs torch")
     process = failing.job.start(*TORCHRUN, 3, PROGRAM, "with_torch", options=HOLD)
-    (stop,) = failing.wait(1)
+    (stop,) = failing.wait(1, patience=LOADING)
     assert (stop["rank"], stop["why"]) == (1, WHY)
-    states = {rank.number: rank.state for rank in failing.job.ranks()}
-    assert states == {0: "running", 1: "stopped", 2: "running"}
+    states = {0: "running", 1: "stopped", 2: "running"}
+    failing.job.wait_for(lambda ranks: {rank.number: rank.state for rank in ranks} == states)
     sizes = failing.job.cli("ask", "--frame", "reduces", "all", "tensor.numel()").stdout
     assert sizes.split()[:2] == ["0-2", "3"]
     status, _, err = failing.let_go(process)
@@ -208,10 +216,15 @@ def test_a_timeout_that_is_none(failing: Failing, timeout: str) -> None:
 
 def test_a_command_keeps_a_stop(failing: Failing) -> None:
     """The time begins anew with each; also a Python prompt in the stop ends with it."""
-    process = failing.start("stops", env={"RANKDBG_STOP_TIMEOUT": "5"})
-    (rank,) = failing.job.wait_for(lambda ranks: [r.state for r in ranks] == ["stopped"])
-    with failing.job.session() as session:  # faster than the command line
-        session.roster(where=False)
+    with failing.job.session() as session:
+
+        def stopped() -> list[Rank]:
+            ranks = session.roster(where=False).jobs().get(failing.job.name, [])
+            return [rank for rank in ranks if rank.state == "stopped"]
+
+        assert stopped() == []  # and its node is there, before the time begins
+        process = failing.start("stops", env={"RANKDBG_STOP_TIMEOUT": "5"})
+        (rank,) = wait_for(stopped)
         (value,) = session.command([rank], "p value\n")
         (prompt,) = session.command([rank], "interact\n")
     assert isinstance(value, Answer) and value.value["output"] == "5\n"
@@ -328,10 +341,10 @@ def test_hold_and_save(failing: Failing, saved: Saved) -> None:
 def test_a_save_that_fails(failing: Failing, tmp_path: Path) -> None:
     """One line on stderr, and the program ends as it would."""
     blocked = tmp_path / "file"
+    blocked.write_text("")
     process = failing.start(
         "fails", options=(), env={"RANKDBG_SAVE_ON_ERROR": str(blocked / "inside")}
     )
-    blocked.write_text("")
     _, err = process.communicate(timeout=30)
     assert process.returncode == 1
     (line,) = [line for line in err.splitlines()[1:] if line.startswith("rankdbg:")]

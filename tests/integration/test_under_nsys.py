@@ -155,7 +155,7 @@ def test_captured_when_asked(profiled: Profiled, tmp_path: Path) -> None:
 
     shown = profiled.job.cli(*words, tmp_path / "first")
     assert shown.returncode == 0, shown.stderr
-    assert re.match(r"rank 0: 0\.\d s, captured by nsys\n", shown.stdout)
+    assert re.match(r"rank 0: \d+\.\d s, captured by nsys\n", shown.stdout)
     assert "silent: 1  (no nsys waits for it; next time: rankdbg run --nsys" in shown.stdout
     (report,) = (tmp_path / "first/ranks").iterdir()
     assert f"ranks/{report.name}\n" in shown.stdout
@@ -248,13 +248,9 @@ def test_nsys_is_killed(profiled: Profiled) -> None:
     options = ("--nsys", "steps", "--nsys-steps", "1:2")
     process = profiled.start(sys.executable, STEPS, 2, options=options, env=environment)
     wait_for(lambda: [*profiled.folder.glob("nsight/*/*.nsys-rep")], "an empty report")
-    (rank, *_) = _pythons(process.pid)
-    below = _descendants(process.pid)
-    process.kill()
+    (rank, *_) = wait_for(lambda: _pythons(process.pid), "the rank")
+    os.killpg(process.pid, signal.SIGKILL)  # the rank is in a session of its own
     wait_for(lambda: not Path(f"/proc/{rank}").exists(), "the end of the rank")
-    for pid in below:  # the rest of the fake, which sleeps
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
     assert "no report: nsys has ended, and has not written /" in process.communicate()[1]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from editor import Editor
-from jobs import PROGRAMS, Job, rankdbg
+from jobs import PROGRAMS, Job, free_port, rankdbg
 from rankdbg.frontends.json_comments import _plain, parse
 from waiting import wait_for
 
@@ -44,8 +44,8 @@ def test_task_starts_a_server_that_the_configuration_reaches(job: Job, tmp_path:
     """The line for which VS Code waits comes, and the attach finds the ranks."""
     launcher = PROGRAMS / "launch.py"
     job.start(sys.executable, launcher, 2, PROGRAMS / "dap_loop.py", "loops")
-    job.wait_for(lambda ranks: len(ranks) == 2)
-    job.cli("vscode", "--port", 47811, cwd=tmp_path)
+    job.wait_for(lambda ranks: [rank.agent for rank in ranks] == [True, True])
+    job.cli("vscode", "--port", free_port(), cwd=tmp_path)
     (task,) = json.loads((tmp_path / ".vscode/tasks.json").read_text())["tasks"]
     launch = json.loads((tmp_path / ".vscode/launch.json").read_text())
     (configuration,) = launch["configurations"]

@@ -140,9 +140,10 @@ def test_what_would_fail_only_at_night(
 
 def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
     """wait_seconds collects when it is time, hang or not; other sections are left alone."""
+    # Moments that are over before the job is found are one look: there are later ones.
     (tmp_path / "job.yaml").write_text(
         "name: bench\nmodel: {path: x}\nlog_dir: here\n"
-        "debug:\n  enabled: true\n  wait_seconds: [1, 2]\n  look_every: 0.5\n  cuda: none\n"
+        "debug:\n  enabled: true\n  wait_seconds: [1, 4, 15, 40]\n  look_every: 0.5\n  cuda: none\n"
     )
     words = ["watch", "--config", "job.yaml", "--job", job.name, "--", sys.executable, WATCHED]
     process = subprocess.Popen(

@@ -6,10 +6,20 @@ import os
 import signal
 import sys
 import threading
+import time
 
 
 def pump():
     threading.Event().wait()
+
+
+def wait_until_it_waits(thread):
+    """In the same place in every process: a thread that has just begun may be anywhere."""
+    places = [None]
+    while len(places) < 5 or len(set(places[-5:])) > 1 or places[-1][0] != "wait":
+        time.sleep(0.01)
+        frame = sys._current_frames()[thread.ident]
+        places.append((frame.f_code.co_name, id(frame), frame.f_lasti))
 
 
 def segfaults():
@@ -34,10 +44,15 @@ def is_asked_twice():
 
 def is_late():
     """A timer's dump, then another from elsewhere."""
+    written = os.fstat(2).st_size
     faulthandler.dump_traceback_later(0.05)
-    threading.Event().wait(0.5)
+    while os.fstat(2).st_size == written:
+        threading.Event().wait(0.2)
+    faulthandler.cancel_dump_traceback_later()  # waits until it is written whole
+    written = os.fstat(2).st_size
     faulthandler.dump_traceback_later(0.05)
-    threading.Event().wait(0.5)
+    while os.fstat(2).st_size == written:
+        threading.Event().wait(0.2)
 
 
 def waits():
@@ -47,5 +62,7 @@ def waits():
 
 if __name__ == "__main__":
     faulthandler.enable()
-    threading.Thread(target=pump, daemon=True, name="pump").start()
+    idle = threading.Thread(target=pump, daemon=True, name="pump")
+    idle.start()
+    wait_until_it_waits(idle)
     globals()[sys.argv[1]]()

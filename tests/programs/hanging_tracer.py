@@ -5,6 +5,7 @@ with which it attached.
 """
 
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 for thread in map(int, os.listdir(f"/proc/{pid}/task")):
     if libc.ptrace(PTRACE_ATTACH, thread, None, None) != 0:
-        sys.exit(os.strerror(ctypes.get_errno()))
+        error = ctypes.get_errno()
+        if thread == pid or error != errno.ESRCH:  # a thread may have ended meanwhile
+            sys.exit(os.strerror(error))
 while True:
     signal.pause()

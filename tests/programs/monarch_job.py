@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
+import monarch.actor
 from monarch.actor import Actor, current_rank, endpoint, this_host
 from monarch.config import configure
 
@@ -71,6 +72,8 @@ def main(what):
         actor_spawn_max_idle=patience,
     )
     if what == "meshes":
+        # A proc that is killed would end the client, and the client everybody else.
+        monarch.actor.unhandled_fault_hook = lambda failure: None
         running = two_meshes_of_one_name()
     else:
         procs = this_host().spawn_procs(per_host={"dp": 2, "tp": 2}, name="workers")

@@ -23,6 +23,8 @@ _NEEDED = {
     "_pydevd_bundle.pydevd_constants": ("get_global_debugger", "set_global_debugger"),
 }
 _END_SECONDS = 2.0
+# Until the one before has been switched off. Less than a client waits.
+_OFF_SECONDS = 20.0
 
 _one_at_a_time = threads.new_lock()
 _here = False  # whether an editor is in this process
@@ -51,8 +53,7 @@ def converse(connection: Any, message: dict[str, Any], send: Any) -> None:
     def answer(state: str, **more: Any) -> None:
         send(connection, {"id": message.get("id"), "answer": {"state": state, **more}})
 
-    # One that is being switched off takes a moment.
-    if not _one_at_a_time.acquire(timeout=0.0 if _here else 2 * _END_SECONDS):
+    if not _one_at_a_time.acquire(timeout=0.0 if _here else _OFF_SECONDS):
         answer("taken")
         return
     try:
@@ -178,7 +179,8 @@ class _OwnThreads:
     @classmethod
     def end_all(cls) -> None:
         threads.watcher = None
-        for ident in list(threads.own):
+        table: Any = threading._active  # type: ignore[attr-defined]
+        for ident in [ident for ident, each in list(table.items()) if type(each) is _OwnThread]:
             cls.end(ident)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 WORKER = "RANKDBG_NSYS_WORKER"
 LOOK_EVERY = 0.1
 # For a task to begin on another node.
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 REACH_SECONDS = 5.0
 
 

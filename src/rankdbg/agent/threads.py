@@ -158,7 +158,8 @@ def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
     def call() -> None:
         outcome["thread"] = _thread.get_ident()
         try:
-            outcome["value"] = work(*arguments)
+            if "late" not in outcome:  # else it has not had the processor before
+                outcome["value"] = work(*arguments)
         except _Interrupted:
             pass  # kept, it would keep its frames, and they all that they have seen
         except BaseException as error:
@@ -168,6 +169,7 @@ def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
 
     start(call)
     if not done.acquire(timeout=seconds):
+        outcome["late"] = True
         # This ends a loop in Python, not one in C.
         native.raise_in_thread(outcome.get("thread", 0), _Interrupted)
         raise Late(ended=done.acquire(timeout=0.1))

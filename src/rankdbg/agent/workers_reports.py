@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # To import Ray, to connect, and to start a task on every node.
-JOIN_SECONDS = 30.0
+JOIN_SECONDS = 90.0
 _cluster = ""
 
 

@@ -32,7 +32,7 @@ from rankdbg.ray import OTHERS_SETTINGS
 
 # To import Ray and to connect takes longer than a shell, and so does the start of a worker. A
 # node that is dead does not keep us waiting for so long: Ray notices.
-CONNECT_SECONDS = 30.0
+CONNECT_SECONDS = 60.0
 
 
 class Ray:

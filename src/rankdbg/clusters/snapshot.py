@@ -242,7 +242,10 @@ class SavedChannel:
         for question, answer in reversed(self._asked):
             if question.get("ask") == "stacks" and question.get("locals"):
                 for entry in answer["processes"]:
-                    yield tuple(entry["process"]), answer["distinct"][entry["samples"][-1]]
+                    samples = [answer["distinct"][index] for index in entry["samples"]]
+                    # A rank that was slow has left them out of one or the other.
+                    whole = [s for s in samples if all("locals" in thread for thread in s)]
+                    yield tuple(entry["process"]), (whole or samples)[-1]
                 return
 
 

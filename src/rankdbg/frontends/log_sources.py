@@ -220,7 +220,7 @@ class NodeLogs:
                 key=lambda file: file.modified,
                 default=None,
             )
-            state.job = latest.job if latest else RAY
+            state.job = self._job or (latest.job if latest else RAY)
         state.ranks = jobs.get(state.job, state.ranks)
         state.running = any(
             rank.state not in ("gone", "zombie") for rank in jobs.get(state.job, ())

@@ -19,6 +19,9 @@ from rankdbg.node import attaching, inquiry, relay
 from rankdbg.node.discovery import Process
 from rankdbg.node.probes import ProbeFailed
 
+# A check has time, and an agent that is slow works.
+AGENT_SECONDS = 5.0
+
 
 def check(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
     """Each finding: {"works": true, false or null for what cannot be tried, "text": ...}."""
@@ -53,7 +56,7 @@ def _agents(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
     if not ranks:
         return _finding(None, "no ranks here; start them with: rankdbg run -- COMMAND")
     asked = {p.key: p for p in ranks if p.socket and inquiry.can_answer(p)}
-    answers = inquiry.ask(asked, {key: {"ask": "ping"} for key in asked}, deadline)
+    answers = inquiry.ask(asked, {key: {"ask": "ping"} for key in asked}, deadline, AGENT_SECONDS)
     good = sum(not isinstance(answer, relay.NoAnswer) for answer in answers.values())
     if good == len(ranks):
         return _finding(True, "every rank has one, and it answers")

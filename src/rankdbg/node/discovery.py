@@ -101,7 +101,7 @@ def _add_carded(directory: str, found: Found, known: set[int]) -> None:
         path = os.path.join(directory, name)
         card = _read_card(path)
         if card is None:
-            unreadable += 1
+            unreadable += os.path.lexists(path)  # or its process has just ended
         elif card["pid_namespace"] == namespace and card["pid"] not in known:
             process = _from_card(card, path)
             found.processes.append(process)

@@ -19,6 +19,8 @@ from rankdbg.user_code import is_agent
 
 # Python's own function, in which every thread runs that it has started.
 _STARTS_THREADS = "thread_run"
+# In these is one that has not come that far, or has ended.
+_BEFORE_ANY_CODE = {"clone", "clone3", "__clone", "__clone3", "start_thread", "thread_start"}
 
 
 @dataclass
@@ -111,7 +113,8 @@ def _is_of_no_interest(thread: DumpedThread) -> bool:
     outermost = next((frame for frame in reversed(thread.frames) if frame.python), None)
     if outermost is not None:
         return is_agent(outermost.file)
-    return any(frame.function == _STARTS_THREADS for frame in thread.frames)
+    functions = {frame.function for frame in thread.frames}
+    return _STARTS_THREADS in functions or functions <= _BEFORE_ANY_CODE
 
 
 def _names(

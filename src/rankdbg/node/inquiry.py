@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rankdbg import wire
@@ -16,6 +17,7 @@ Key = tuple[int, int]  # pid, start
 # belongs to a process that holds the GIL, and is asked from outside.
 AGENT_SECONDS = 1.0
 EACH_SECONDS = 0.002
+_HOLDS_GIL = ": the process holds the GIL"
 
 
 def ask(
@@ -29,9 +31,16 @@ def ask(
         # Leave half of the time for the look from outside. A thousand take longer than one,
         # whoever of them is slow.
         left = deadline - time.monotonic()
-        deadline = time.monotonic() + min(patience + EACH_SECONDS * len(asked), left / 2)
+        patience = patience * _crowd() + EACH_SECONDS * len(asked)
+        deadline = time.monotonic() + min(patience, left / 2)
     sockets = {key: process.socket for key, process in asked.items()}
     return relay.ask_agents(sockets, questions, deadline, kept)
+
+
+def _crowd() -> float:
+    """How many there are for each processor of this machine, at least one: an agent there has
+    to wait for its turn."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def probe(
@@ -98,7 +107,13 @@ def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
         return f"no agent: {process.no_agent_because}"
     match no.why:
         case "late":
-            return f"its agent did not answer within {waited:.1f} s: the process holds the GIL"
+            return f"its agent did not answer within {waited:.1f} s{_HOLDS_GIL}"
         case "refused" | "unheard" | "closed":
             return f"its agent hung up{f' ({no.detail})' if no.detail else ''}"
     return f"its agent answers what cannot be understood: {no.detail}"
+
+
+def without_gil(why: str, looks: Sequence[Mapping[str, Any]]) -> str:
+    """An agent that is late may be so for another reason than usual, as looks from outside show."""
+    held = any(look.get("gil") for look in looks)
+    return why if held or not looks else why.removesuffix(_HOLDS_GIL)

@@ -147,39 +147,44 @@ def read_all(
     """read(key) for every key, and the keys on which it hung for longer than `patience`.
 
     A thread that hangs in the kernel cannot be stopped; it is left alone, and another
-    takes up the rest. Keys for which read() raises OSError are left out.
+    takes up the rest. One that was only slow goes on beside that, and what it reads counts.
+    Keys for which read() raises OSError are left out.
     """
-    waiting = iter(list(keys))
+    wanted = list(keys)
+    waiting = iter(wanted)
+    begun: list[K] = []
+    finished: queue.SimpleQueue[tuple[K, T | None] | None] = queue.SimpleQueue()
+
+    def read_each() -> None:
+        for key in waiting:
+            begun.append(key)
+            try:
+                finished.put((key, read(key)))
+            except OSError:
+                finished.put((key, None))
+        finished.put(None)
+
     results: dict[K, T] = {}
-    stuck: list[K] = []
-    while True:
-        finished: queue.SimpleQueue[tuple[K, T | None] | None] = queue.SimpleQueue()
-        begun: list[K] = []
-        threading.Thread(
-            target=_read_each, args=(waiting, read, begun, finished), daemon=True
-        ).start()
+    done: set[K] = set()
+    given_up: set[K] = set()
+    all_begun = False
+    threading.Thread(target=read_each, daemon=True).start()
+    while not all_begun or set(wanted) - done - given_up:
         try:
-            while (item := finished.get(timeout=patience)) is not None:
-                if item[1] is not None:
-                    results[item[0]] = item[1]
-            return results, stuck
+            item = finished.get(timeout=patience)
         except queue.Empty:
-            stuck.append(begun[-1])
-
-
-def _read_each(
-    waiting: Iterable[K],
-    read: Callable[[K], T],
-    begun: list[K],
-    finished: queue.SimpleQueue[tuple[K, T | None] | None],
-) -> None:
-    for key in waiting:
-        begun.append(key)
-        try:
-            finished.put((key, read(key)))
-        except OSError:
-            finished.put((key, None))
-    finished.put(None)
+            hanging = set(wanted if all_begun else begun) - done - given_up
+            given_up |= hanging
+            if hanging and not all_begun:  # else the thread has not had the processor
+                threading.Thread(target=read_each, daemon=True).start()
+            continue
+        if item is None:
+            all_begun = True
+            continue
+        done.add(item[0])
+        if item[1] is not None:
+            results[item[0]] = item[1]
+    return results, [key for key in wanted if key not in done]
 
 
 def explain_state(stat: Stat) -> str:

@@ -20,6 +20,8 @@ K = TypeVar("K")
 # "unheard": hung up before it has read the question. "closed": after that.
 Why = Literal["refused", "late", "unheard", "closed", "rubbish", "error"]
 
+# So soon it is tried again where a queue of connections is full.
+FULL_SECONDS = 0.005
 # Those that can be asked twice. A line for a debugger would be executed twice.
 HARMLESS = ("ping", "card", "stacks", "stops", "environment", "collectives", "hold")
 
@@ -104,15 +106,28 @@ def _ask_once(
 ) -> dict[K, Any | NoAnswer]:
     results: dict[K, Any | NoAnswer] = {}
     with selectors.DefaultSelector() as selector:
-        for key, path in sockets.items():
-            opened = _open(key, path, questions[key], deadline, kept)
-            if isinstance(opened, NoAnswer):
-                results[key] = opened
-            else:
-                unsent = selectors.EVENT_WRITE if opened.unsent else 0
-                selector.register(opened.connection, selectors.EVENT_READ | unsent, opened)
-        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
-            for entry, events in selector.select(left):
+        unopened = dict(sockets)
+
+        def open_more() -> bool:
+            """Whether there is somebody to wait for then."""
+            for key, path in list(unopened.items()):
+                opened = _open(key, path, questions[key], kept)
+                if opened is None:
+                    continue
+                del unopened[key]
+                if isinstance(opened, NoAnswer):
+                    results[key] = opened
+                else:
+                    unsent = selectors.EVENT_WRITE if opened.unsent else 0
+                    selector.register(opened.connection, selectors.EVENT_READ | unsent, opened)
+            return bool(unopened or selector.get_map())
+
+        over = False
+        while not over and open_more():
+            left = deadline - time.monotonic()
+            over = left <= 0  # but a last look: it may be the one who asks that was held up
+            longest = FULL_SECONDS if unopened else left
+            for entry, events in selector.select(max(0.0, min(left, longest))):
                 conversation: _Conversation[K] = entry.data
                 outcome = _advance(conversation, events, selector)
                 if outcome is not None:
@@ -122,6 +137,7 @@ def _ask_once(
                         conversation.connection.close()
                     else:
                         kept.keep(sockets[conversation.key], conversation.connection)
+        results.update(dict.fromkeys(unopened, NoAnswer("late")))
         for entry in list(selector.get_map().values()):
             results[entry.data.key] = NoAnswer("late")
             entry.data.connection.close()
@@ -129,19 +145,20 @@ def _ask_once(
 
 
 def _open(
-    key: K, path: str, question: wire.Message, deadline: float, kept: Kept | None
-) -> _Conversation[K] | NoAnswer:
-    """A conversation whose question is on its way: the agent, once awake, finds it there."""
+    key: K, path: str, question: wire.Message, kept: Kept | None
+) -> _Conversation[K] | NoAnswer | None:
+    """A conversation whose question is on its way: the agent, once awake, finds it there. None
+    if its queue of connections is full."""
     connection = kept.take(path) if kept else None
     greeted = connection is not None
     message = wire.encode({"id": 1, **question})
     try:
         if connection is None:
-            connection = _connect(path, deadline)
+            connection = _connect(path)
             message = wire.encode(wire.hello()) + message
         conversation = _Conversation(key, connection, message, greeted)
-    except TimeoutError:
-        return NoAnswer("late")
+    except BlockingIOError:
+        return None
     except OSError as error:
         return NoAnswer("refused", error.strerror or str(error))
     try:
@@ -152,16 +169,13 @@ def _open(
     return conversation
 
 
-def _connect(path: str, deadline: float) -> socket.socket:
+def _connect(path: str) -> socket.socket:
+    """Raises BlockingIOError if its queue is full: Linux does not wait then."""
     connection = socket.socket(socket.AF_UNIX)
     connection.setblocking(False)
     try:
         with Address(path) as address:
-            # A full queue of connections answers EAGAIN at once instead of waiting.
-            while (code := connection.connect_ex(address)) == errno.EAGAIN:
-                if time.monotonic() > deadline:
-                    raise TimeoutError
-                time.sleep(0.005)
+            code = connection.connect_ex(address)
         if code:
             raise OSError(code, errno.errorcode.get(code, ""))
     except OSError:

@@ -50,9 +50,11 @@ class Sampler:
     def sample(self) -> None:
         threads = "all" if self._all_threads else "main"
         question = {"ask": "stacks", "threads": threads, "locals": self._locals}
+        begun = time.monotonic()
         answers = inquiry.ask(
             self._by_agent, dict.fromkeys(self._by_agent, question), self._deadline
         )
+        waited = time.monotonic() - begun
         for key, outcome in answers.items():
             if isinstance(outcome, dict) and isinstance(outcome.get("threads"), list):
                 self._keep(key, outcome["threads"])
@@ -60,9 +62,7 @@ class Sampler:
                 process = self._by_agent.pop(key)
                 self._by_probe[key] = process
                 if isinstance(outcome, relay.NoAnswer):
-                    self._why_outside[key] = inquiry.why_silent(
-                        process, outcome, inquiry.AGENT_SECONDS
-                    )
+                    self._why_outside[key] = inquiry.why_silent(process, outcome, waited)
         for key, seen in self._probe(self._by_probe, self._engine).items():
             if isinstance(seen, dict):
                 self._keep(key, seen["threads"])
@@ -119,6 +119,10 @@ class Sampler:
         holder = holders.pop() if len(holders) == 1 else ""
         return holder, looks[-1].get("waits_for_gil", []) if looks else []
 
+    def _why(self, key: Key) -> str:
+        """Why it was looked at from outside."""
+        return inquiry.without_gil(self._why_outside.get(key, ""), self._seen.get(key, []))
+
     def result(self) -> Any:
         return {
             "distinct": self._threads,
@@ -133,7 +137,7 @@ class Sampler:
             "process": key,
             "samples": samples,
             "source": "agent" if key in self._by_agent else self._sources.get(key, "py-spy"),
-            "why": self._why_outside.get(key, ""),
+            "why": self._why(key),
             "gil": holder,
             "waits_for_gil": waiting,
             "kernels": kernels[-1] if kernels else [],

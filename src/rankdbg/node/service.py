@@ -55,7 +55,7 @@ class Service:
         self._known = {process.key: process for process in found.processes}
         self._kept.drop_all_but({process.socket for process in found.processes if process.stops})
         if message.get("where", True):
-            self._look_from_outside(found.processes, deadline)
+            self._look_from_outside(found.processes, silent, deadline)
         return {
             "host": os.uname().nodename,
             "machine": rendezvous.machine(),
@@ -74,7 +74,9 @@ class Service:
         """Bring the labels up to date by asking the agents; who is silent, and why."""
         asked = {p.key: p for p in found if p.alive and p.socket and inquiry.can_answer(p)}
         questions = {key: {"ask": "card"} for key in asked}
+        begun = time.monotonic()
         answers = inquiry.ask(asked, questions, deadline, kept=self._kept)
+        waited = time.monotonic() - begun
         silent: dict[Key, str] = {}
         for key, process in asked.items():
             match answers[key]:
@@ -83,7 +85,7 @@ class Service:
                     process.socket = ""
                     process.no_agent_because = "its agent is gone: the process runs another program"
                 case relay.NoAnswer() as no:
-                    silent[key] = inquiry.why_silent(process, no, inquiry.AGENT_SECONDS)
+                    silent[key] = inquiry.why_silent(process, no, waited)
                 case {"labels": dict(labels), "where": where, "modules": int(modules)}:
                     process.labels = labels
                     process.where = where
@@ -95,11 +97,17 @@ class Service:
                     silent[key] = "its agent answers what cannot be understood"
         return silent
 
-    def _look_from_outside(self, found: list[Process], deadline: float) -> None:
+    def _look_from_outside(
+        self, found: list[Process], silent: dict[Key, str], deadline: float
+    ) -> None:
         """Where ranks are that have not said so themselves."""
         ranks = {p.key: p for p in found if p.alive and p.kind == "rank" and p.where is None}
         for key, outcome in inquiry.probe(ranks, deadline, False, False).items():
-            threads = outcome["threads"] if isinstance(outcome, dict) else []
+            if not isinstance(outcome, dict):
+                continue
+            if key in silent:
+                silent[key] = inquiry.without_gil(silent[key], [outcome])
+            threads = outcome["threads"]
             if threads and threads[0]["main"]:
                 frames = threads[0]["frames"]
                 ranks[key].where = frames[innermost_user_frame(frame[1] for frame in frames)]
@@ -157,6 +165,8 @@ class Service:
     def _command(self, message: wire.Message, deadline: float) -> Any:
         """One line for the debugger of each rank, and what came back."""
         seconds = _for_agents(deadline)
+        if (wait := message.get("wait")) is not None:
+            seconds = min(seconds, float(wait))
         keys = ("line", "without")
         question = {"ask": "command", **{key: message.get(key) for key in keys}}
         return self._relay(message, {**question, "timeout": seconds}, deadline, self._kept)

@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             server.serve()
         finally:
             server.close()
-            hub.end()
+            hub.close()
     return 0
 
 

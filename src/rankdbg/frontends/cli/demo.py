@@ -28,6 +28,7 @@ from rankdbg.frontends.terminal import Terminal
 WORLD = 8
 MESH = "dp=4,tp=2"
 SECONDS_TO_HANG = 30.0
+PAUSE = 0.2  # between two looks: ranks that are starting need the processor
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +101,7 @@ def _wait_until_it_hangs(job: str) -> None:
         while time.monotonic() < deadline:
             ranks = session.roster(where=False).jobs().get(job, [])
             if len(ranks) < WORLD:
+                time.sleep(PAUSE)
                 continue
             seen, silent = session.stacks(ranks, samples=2, interval=0.2)
             report = StackReport(seen, silent, ranks)

@@ -62,6 +62,7 @@ class Child:
         self._kept_stops: list[dict[str, Any]] = []  # to be told to an editor that comes again
         self._sources: dict[str, Any] = {}  # files in which breakpoints were set, by path
         self.parked = False  # without an editor, and still stopped
+        self.let_go = False  # by an editor that has left; the next one may want it
         self._ended = False
 
     @property

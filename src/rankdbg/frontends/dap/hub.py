@@ -101,16 +101,29 @@ class Hub:
         watch = threading.Thread(target=self._watch, args=(self._leaving,), daemon=True)
         watch.start()
 
-    def end(self) -> None:
-        """The editor has left: every rank goes on, unless it shall stay where it stands."""
-        self._leaving.set()
+    def close(self) -> None:
+        """Nobody listens for editors any more."""
+        self.end(self._editor)
+        self.release()
+
+    def end(self, editor: Editor | None) -> None:
+        """It leaves: every rank goes on, unless it shall stay where it stands."""
         with self._lock:
+            if self._editor is not editor:
+                return
+            self._leaving.set()
             self._editor = None
-        for child in self.children():
+            children = self.children()
+            for child in children:
+                child.let_go = True
+        for child in children:
             if not child.dismiss() and not (child.is_stopped and self.may_stay()):
                 child.leave()
+
+    def release(self) -> None:
+        """What was held while an editor was here, unless the next one is here already."""
         try:
-            if self.everybody and not self.may_stay():
+            if self._editor is None and self.everybody and not self.may_stay():
                 self.session.release_timeouts(self.everybody)
         except RankdbgError:
             pass  # what was held runs out
@@ -148,8 +161,13 @@ class Hub:
         return self._asking
 
     def _chosen(self) -> list[Rank]:
-        fits = [rank for rank in self.everybody if selection.matches(self._wanted, rank)]
-        return [r for r in self.everybody if r in fits or r.process in self._added]
+        """In the order of their numbers: if there are too many, the first have sessions."""
+        chosen = [
+            rank
+            for rank in self.everybody
+            if selection.matches(self._wanted, rank) or rank.process in self._added
+        ]
+        return sorted(chosen, key=lambda rank: (rank.number is None, rank.number or 0))
 
     def _offer_missing(self) -> None:
         missing = [
@@ -180,7 +198,7 @@ class Hub:
                 return
             parked = self._children.get(rank.process)
             child = parked or Child(rank, self.name(rank), os.urandom(16).hex(), self)
-            child.parked = False
+            child.parked = child.let_go = False
             self._children[rank.process] = child
             self._by_key[child.key] = child
             self._left.discard(rank.process)
@@ -308,7 +326,7 @@ class Hub:
             if self._children.get(child.rank.process) is child:
                 del self._children[child.rank.process]
             self._by_key.pop(child.key, None)
-            if not again:
+            if not again and not child.let_go:
                 self._left.add(child.rank.process)
         if not self._leaving.is_set():
             self.print(f"{child.name} has left" + (f": {why}" if why else ""))

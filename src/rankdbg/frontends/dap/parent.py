@@ -52,12 +52,14 @@ class Parent:
                 if message["type"] == "request" and not self._answer(message):
                     return
         finally:
-            self._hub.end()
+            self._hub.end(self)
+            self._hub.release()
 
     def _answer(self, request: Message) -> bool:
         """False: the editor leaves."""
         command = str(request.get("command"))
         if command in ("disconnect", "terminate"):
+            self._hub.end(self)  # first: whoever has the answer may come again at once
             self._client.respond(request)
             self._client.event("terminated")
             return False

@@ -84,9 +84,9 @@ class Sources:
         return answers
 
     def command(
-        self, ranks: Sequence[Rank], line: str | None, seconds: float | None = None
+        self, ranks: Sequence[Rank], line: str | None, wait: float | None = None
     ) -> list[Answer | Silence]:
-        answers = self._session.command(ranks, line, seconds, self._missing)
+        answers = self._session.command(ranks, line, wait, self._missing)
         lacking = [a for a in answers if isinstance(a, Answer) and self._lacks(a)]
         if lacking:
             supplied = self._supply(lacking)
@@ -94,8 +94,8 @@ class Sources:
             # The others have executed it. What they said has now lines of text in it.
             said = [a.rank for a in lacking if not _is_held(a) and a.rank.process in supplied]
             again = [
-                *(self._session.command(held, line, seconds) if held else ()),
-                *(self._session.command(said, None, seconds) if said else ()),
+                *(self._session.command(held, line, wait) if held else ()),
+                *(self._session.command(said, None, wait) if said else ()),
             ]
             newer = {answer.rank.process: answer for answer in again}
             answers = [newer.get(answer.rank.process, answer) for answer in answers]

@@ -60,8 +60,8 @@ class Attached:
         own = str(state["prompt"])
         return f"({self._name}) " if own.startswith("(Pdb)") else own
 
-    def _command(self, line: str | None, seconds: float) -> dict[str, Any] | None:
-        (answer,) = self._sources.command([self._rank], line, seconds)
+    def _command(self, line: str | None, wait: float) -> dict[str, Any] | None:
+        (answer,) = self._sources.command([self._rank], line, wait)
         self._sources.tell([self._rank])
         if isinstance(answer, Silence):
             self._terminal.print(f"{self._name} is silent: {answer.reason}")

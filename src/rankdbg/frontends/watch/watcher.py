@@ -70,7 +70,7 @@ class Watcher:
             if not self._settings.hang_after:
                 return False
             self._stillness.look(self._session, ranks, now)
-            return self._judge(ranks, time.monotonic())
+            return self._judge(ranks, now)
         except RankdbgError as error:
             self._say(error.in_one_line())
             return False

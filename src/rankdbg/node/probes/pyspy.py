@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -54,8 +55,9 @@ def dump(pid: int, seconds: float, with_locals: bool) -> list[dict[str, Any]]:
     words = [str(executable()), "dump", "--json", "--nonblocking", "--pid", str(pid)]
     if with_locals:
         words.append("--locals")
+    deadline = time.monotonic() + seconds
     for attempt in (1, 2, 3):
-        status, output, complaint = _run(words, seconds)
+        status, output, complaint = _run(words, deadline - time.monotonic())
         if status == 0:
             try:
                 dumped: list[dict[str, Any]] = json.loads(output)
@@ -63,7 +65,7 @@ def dump(pid: int, seconds: float, with_locals: bool) -> list[dict[str, Any]]:
             except ValueError:
                 raise ProbeFailed("py-spy answered what cannot be read") from None
         # It reads a process that goes on running, and now and then catches it in between.
-        if attempt == 3 or not processes.read_stat(pid):
+        if attempt == 3 or time.monotonic() > deadline or not processes.read_stat(pid):
             break
     raise failure("py-spy", complaint, pid)
 
