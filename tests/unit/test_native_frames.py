@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rankdbg.logs.fault_dumps import find_dumps
+from rankdbg.node.dumped_threads import DumpedThread, threads
 from rankdbg.node.native_frames import NativeFrame, plain_name, readable
 from rankdbg.node.probes import gdb, pystack
 from rankdbg.user_code import is_native, is_user_code
@@ -120,6 +121,20 @@ def test_what_gdb_prints() -> None:
     ]
     assert (second.number, second.name) == (12, "python")
     assert second.frames == [NativeFrame("take_gil", "Python/ceval_gil.h", 5)]
+
+
+def test_threads_that_run_nothing_are_left_out() -> None:
+    """One that is just born, one that waits for the GIL before its first line; but not one of a
+    library, nor one of which no frame could be read."""
+    born, begins = ["clone3"], ["take_gil", "thread_run", "start_thread", "clone3"]
+    library, unread = ["poll", "worker_loop", "start_thread", "clone3"], []
+    dumped = [
+        DumpedThread(100 + index, f"t{index}", "", [NativeFrame(name, LIBC, 0) for name in names])
+        for index, names in enumerate((["main"], born, begins, library, unread))
+    ]
+    seen = threads(dumped, 100, all_threads=True)
+    assert [thread["name"] for thread in seen["threads"]] == ["native thread", "t3", "t4"]
+    assert seen["waits_for_gil"] == []
 
 
 def test_native_files_are_nobodys_lines() -> None:

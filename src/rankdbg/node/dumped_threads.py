@@ -114,7 +114,7 @@ def _is_of_no_interest(thread: DumpedThread) -> bool:
     if outermost is not None:
         return is_agent(outermost.file)
     functions = {frame.function for frame in thread.frames}
-    return _STARTS_THREADS in functions or functions <= _BEFORE_ANY_CODE
+    return _STARTS_THREADS in functions or bool(functions and functions <= _BEFORE_ANY_CODE)
 
 
 def _names(

@@ -328,5 +328,5 @@ class Hub:
             self._by_key.pop(child.key, None)
             if not again and not child.let_go:
                 self._left.add(child.rank.process)
-        if not self._leaving.is_set():
+        if not self._leaving.is_set() and not child.let_go:
             self.print(f"{child.name} has left" + (f": {why}" if why else ""))
