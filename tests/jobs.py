@@ -93,6 +93,17 @@ class Job:
         environment = {**self.environment, **settings.pop("env", {})}
         return rankdbg(verb, "--job", self.name, *words, env=environment, **settings)
 
+    def stacks_seen_by(self, sources: dict[str, str], *words: object) -> Any:
+        """What stacks says, as soon as each rank is seen so: an agent that gets no processor for
+        a while is not waited for."""
+        last: list[Any] = []
+
+        def found() -> Any:
+            last[:] = [self.json("stacks", *words)]
+            return last[0] if last[0]["sources"] == sources else None
+
+        return wait_for(found, lambda: last)
+
     def json(self, verb: str, *words: object) -> Any:
         result = self.cli(verb, "--json", *words)
         assert result.returncode == 0, result.stderr

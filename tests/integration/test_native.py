@@ -149,25 +149,13 @@ def test_suspects(job: Job) -> None:
         assert numbers(session, []) == []
 
 
-def seen_by(job: Job, sources: dict[str, str], *words: str) -> Any:
-    """What stacks says, as soon as each rank is seen so: an agent that gets no processor for a
-    while is not waited for."""
-    last: list[Any] = []
-
-    def found() -> Any:
-        last[:] = [job.json("stacks", *words)]
-        return last[0] if last[0]["sources"] == sources else None
-
-    return wait_for(found, lambda: last)
-
-
 def test_cuda_without_cuda_gdb(job: Job) -> None:
     """The reason is given for the suspect alone, and all ranks are shown."""
     if shutil.which("cuda-gdb"):
         pytest.skip("cuda-gdb is here")
     job.start_ranks("waits", "waits_elsewhere", "waits")
     job.wait_at("waits", "waits_elsewhere", "waits")
-    document = seen_by(job, {"0": "agent", "1": "py-spy", "2": "agent"}, "--cuda")
+    document = job.stacks_seen_by({"0": "agent", "1": "py-spy", "2": "agent"}, "--cuda")
     assert document["why"].keys() == {"1"}
     assert document["why"]["1"].startswith("no cuda-gdb: cuda-gdb is not there")
     assert job.json("stacks", "--cuda=all")["why"].keys() == {"0", "1", "2"}

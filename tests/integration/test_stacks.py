@@ -20,17 +20,6 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def seen_by(job: Job, sources: dict[str, str], *words: str) -> Any:
-    """What stacks says, as soon as each rank is seen so: an agent that gets no processor for a
-    while is not waited for."""
-
-    def found() -> Any:
-        document = job.json("stacks", *words)
-        return document if document["sources"] == sources else None
-
-    return wait_for(found, lambda: f"{sources}; last: {job.json('stacks', *words)['sources']}")
-
-
 def innermost(group: dict) -> str:
     return group["frames"][0]["function"]
 
@@ -84,8 +73,8 @@ def test_from_outside_sees_the_same(job: Job) -> None:
     """py-spy's stacks and the agents' are the same, so that they merge into one tree."""
     job.start_ranks("waits", "waits_elsewhere")
     job.wait_at("waits", "waits_elsewhere")
-    inside = seen_by(job, {"0": "agent", "1": "agent"})
-    outside = seen_by(job, {"0": "py-spy", "1": "py-spy"}, "--outside")
+    inside = job.stacks_seen_by({"0": "agent", "1": "agent"})
+    outside = job.stacks_seen_by({"0": "py-spy", "1": "py-spy"}, "--outside")
     assert inside["groups"] == outside["groups"]
 
 
@@ -131,7 +120,7 @@ def test_stopped_and_blocked_ranks_are_read_from_outside(job: Job, tmp_path) -> 
     os.kill(ranks[1].pid, signal.SIGSTOP)
     job.wait_for(lambda ranks: any(rank.state == "stopped" for rank in ranks))
     sources = {"0": "agent", "1": "py-spy", "2": "py-spy", "3": "py-spy"}
-    assert seen_by(job, sources)["silent"] == []
+    assert job.stacks_seen_by(sources)["silent"] == []
     states = [state_of(rank.pid) for rank in ranks]
     assert states[1:3] == ["T", "D"]
     assert states[0] in "SR"
