@@ -194,8 +194,9 @@ def test_long_answers(slurm: SlurmCluster, training: str) -> None:
     """A megabyte from each of four nodes at once comes back whole, through lines that srun
     does not cut."""
     job = slurm.submit_ranks(STOPS, "steps", options=("-N4", "-n4"))
+    slurm.wait_for_ranks(job, 4, "steps")
     target = ("-t", f"slurm:{job}")
-    wait_for(lambda: len(slurm.json("list", *target)["stops"]) == 4, "all stop", 90)
+    wait_for(lambda: len(slurm.json("list", *target)["stops"]) == 4, "all stop")
     text = "".join(random.Random(7).choices("0123456789abcdef", k=1_000_000))
     command = "import random; print(''.join(random.Random(7).choices('0123456789abcdef', k=10**6)))"
     groups = slurm.json("cast", *target, "--timeout", 20, "all", command)["groups"]

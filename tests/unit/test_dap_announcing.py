@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rankdbg.errors import NodeFailed
 from rankdbg.frontends.dap import announcing
 from rankdbg.frontends.dap.announcing import Announcer
+from rankdbg.frontends.dap.child import Child
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Stack
 from waiting import wait_for
 
@@ -19,16 +20,25 @@ SEEN = Sampled(
 )
 
 
-class Job:
-    """Of one rank, which is seen at the third look."""
+ON_ITS_WAY = Sampled(
+    RANK,
+    tuple((Stack("MainThread", True, (Frame("train", "/train.py", line),)),) for line in (3, 4)),
+    source="agent",
+)
 
-    def __init__(self) -> None:
+
+class Job:
+    """Of one rank, which is seen so at one look after the other."""
+
+    rank, is_stopped, name = RANK, False, "rank 0"
+
+    def __init__(self, *outcomes: Any) -> None:
         self.session: Any = self
         self.everybody = [RANK]
         self.told: list[str] = []
-        self._outcomes: list[Any] = [NodeFailed("busy"), ([], [RANK]), ([SEEN], [])]
+        self._outcomes = [*outcomes]
 
-    def stacks(self, ranks: Any) -> Any:
+    def stacks(self, ranks: Any, samples: int) -> Any:
         outcome = self._outcomes.pop(0)
         if isinstance(outcome, Exception):
             raise outcome
@@ -37,8 +47,6 @@ class Job:
     def children(self) -> list[Any]:
         return [self]
 
-    rank, is_stopped = RANK, False
-
     def asking(self) -> Any:
         return threading.RLock()
 
@@ -46,9 +54,39 @@ class Job:
         self.told.append(text)
 
 
-def test_seen_at_a_later_look(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("outcomes", "place"),
+    [
+        ((NodeFailed("busy"), ([], [RANK]), ([SEEN], [])), "at c10d.py:7"),
+        ((([ON_ITS_WAY], []), ([SEEN], [])), "at c10d.py:7"),
+        ((([ON_ITS_WAY], []), ([ON_ITS_WAY], [])), "at train.py:4"),
+        ((([Sampled(RANK, ((),), "py-spy")], []), ([SEEN], [])), "at c10d.py:7"),
+    ],
+)
+def test_seen_at_a_later_look(
+    monkeypatch: pytest.MonkeyPatch, outcomes: tuple[Any, ...], place: str
+) -> None:
+    """One that could not be seen, and once more one that was on its way."""
     monkeypatch.setattr(announcing, "STEP_SECONDS", 0.01)
-    job = Job()
+    job = Job(*outcomes)
     Announcer(job).expect([RANK])
     wait_for(lambda: job.told, "a word")
-    assert job.told == ["rank 0 has not come back from a step: at c10d.py:7"]
+    assert job.told == [f"rank 0 has not come back from a step: {place}"]
+
+
+def test_a_step_that_follows_at_once() -> None:
+    """What the editor answers to a stop is not over with that stop."""
+    heard: list[str] = []
+
+    class Around:
+        def stopped(self, child: Child, event: dict[str, Any]) -> None:
+            heard.append("announcer")
+
+    class Editor:
+        def send_body(self, body: bytes) -> None:
+            heard.append("editor")
+
+    child = Child(RANK, "rank 0", "key", cast(Any, Around()))
+    child.client = cast(Any, Editor())
+    child._from_rank({"type": "event", "event": "stopped", "body": {"threadId": 1}}, b"{}")
+    assert heard == ["announcer", "editor"]

@@ -40,6 +40,7 @@ class Announcer:
         self._lock = threading.Lock()
         self._arrived: list[tuple[Rank, str]] = []
         self._expected: dict[ProcessKey, Rank] = {}
+        self._moved: set[ProcessKey] = set()  # when they were last looked for
 
     # --- who has stopped ------------------------------------------------------------------------
 
@@ -83,11 +84,17 @@ class Announcer:
             return
         seen: Sequence[Sampled] = ()
         with contextlib.suppress(RankdbgError), self._job.asking():
-            seen, _ = self._job.session.stacks(missing)
-        places = [(sampled.rank, _standing(sampled.main()[-1].frames)) for sampled in seen]
+            seen, _ = self._job.session.stacks(missing, samples=2)
+        moving = {each.rank.process for each in seen if len(set(each.main())) > 1} - self._moved
+        places = [
+            (each.rank, _standing(each.main()[-1].frames))
+            for each in seen
+            if each.main() and each.rank.process not in moving
+        ]
         told = {rank.process for rank, _ in places}
+        self._moved = moving
         if unseen := [rank for rank in missing if rank.process not in told]:
-            self.expect(unseen)  # on a busy machine a rank is seen at the second look
+            self.expect(unseen)  # on a busy machine a rank is seen, or has come there, later
         for where, ranks in grouping.group_equal(places):
             verb = "has" if len(ranks) == 1 else "have"
             who = named(ranks, self._job.everybody)

@@ -224,13 +224,13 @@ class Child:
         told = message.get("body") or {}
         match message.get("event"):
             case "stopped":
+                # Before the editor knows: it may answer with a step, which is not over then.
                 self.stops[int(told.get("threadId", 0))] = told
+                self._around.stopped(self, told)
             case "continued":
                 self.stops.clear()
         if self.client is not None:
             self.client.send_body(body)
-        if message.get("event") == "stopped":
-            self._around.stopped(self, told)
 
     def _end(self, why: str, again: bool) -> None:
         with self._sending:
