@@ -142,6 +142,7 @@ def test_difficult_path_in_the_c_locale(programs: Programs) -> None:
     environment = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     code = "import time; print('ready', flush=True); time.sleep(60)"
     program = programs.start(code, env=environment)
+    assert programs.ask(program.pid, "card")["pid"] == program.pid
     until_running(programs, program.pid)
 
 

@@ -6,20 +6,12 @@ import os
 import signal
 import sys
 import threading
-import time
+
+from resting import wait_until_it_waits
 
 
 def pump():
     threading.Event().wait()
-
-
-def wait_until_it_waits(thread):
-    """In the same place in every process: a thread that has just begun may be anywhere."""
-    places = [None]
-    while len(places) < 5 or len(set(places[-5:])) > 1 or places[-1][0] != "wait":
-        time.sleep(0.01)
-        frame = sys._current_frames()[thread.ident]
-        places.append((frame.f_code.co_name, id(frame), frame.f_lasti))
 
 
 def segfaults():
@@ -64,5 +56,5 @@ if __name__ == "__main__":
     faulthandler.enable()
     idle = threading.Thread(target=pump, daemon=True, name="pump")
     idle.start()
-    wait_until_it_waits(idle)
+    wait_until_it_waits(idle.ident)
     globals()[sys.argv[1]]()

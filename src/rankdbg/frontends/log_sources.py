@@ -251,8 +251,9 @@ class NodeLogs:
                 *(why or [usual]),
                 hint="rankdbg why   (or name the files: rankdbg doctor PATH)",
             )
+        nobody = "no job is running here, and none has left logs where rankdbg knows to look"
         return NoJob(
-            "no job is running here, and none has left logs where rankdbg knows to look",
+            f"{nobody}: none called {self._job!r}" if self._job else nobody,
             *why,
             *roster.notes,
             hint="name them: rankdbg doctor PATH",
