@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 
 CALLS = 100_000
@@ -24,6 +25,13 @@ def steps() -> None:
     while True:
         number = step(number)
         time.sleep(0.005)
+
+
+def steps_beside_others() -> None:
+    """As ranks of torch are: with threads that sleep."""
+    for _ in range(3):
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    steps()
 
 
 def calls() -> None:

@@ -17,7 +17,7 @@ from _measuring import begin
 from rankdbg.types import Rank
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "tests"))
+sys.path.insert(0, str(HERE.parent / "tests/support"))
 
 from jobs import PROGRAMS, Job  # noqa: E402 - the tests' folder is no package
 

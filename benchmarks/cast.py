@@ -12,7 +12,7 @@ import statistics
 from _measuring import BIN, command, milliseconds, table, take_turns
 from _worlds import measure_worlds, stopped_job
 
-from rankdbg.frontends.reports.casts import CastReport
+from rankdbg.investigations.casts import CastOutputs
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -21,8 +21,8 @@ SERIALLY = 64  # of them; the figure is scaled
 
 
 def cast(session: Session, ranks: list[Rank]) -> None:
-    report = CastReport(session.command(ranks, "p x\n"), ranks)
-    assert sum(len(members) for _, members in report.groups) == len(ranks), report.as_json()
+    outputs = CastOutputs(session.command(ranks, "p x\n"), ranks)
+    assert sum(len(members) for _, members in outputs.groups) == len(ranks), outputs.as_json()
 
 
 def measure(world: int, rounds: int) -> None:

@@ -1,8 +1,9 @@
 """An editor on 8 local ranks: from attach to all stopped at a breakpoint, and what it costs.
 
-Ours: one attach to `rankdbg dap`; debugpy is loaded into the ranks by the first one. The peer: ranks
-that have called debugpy.listen() at their start, attached one after the other, as with a launch
-configuration a rank. Then the speed of a loop of calls before, during and after a session.
+Ours: one attach to `rankdbg dap`, which loads debugpy into the ranks when it starts: the first attach is
+also counted from that start on, as when an editor's task starts it. The peer: ranks that have called
+debugpy.listen() at their start, attached one after the other, as with a launch configuration a rank. Then what a step takes, until the rank is stopped again; and the speed of a loop
+of calls before, during and after a session.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from editor import DapServer, Editor
 RANKS = 8
 ROUNDS = 5
 SLICES = 40
+STEPS = 40
 RANK = Path(__file__).parent / "_dap_rank.py"
 LINE = next(n for n, text in enumerate(RANK.read_text().splitlines(), 1) if "# the break" in text)
 
@@ -43,7 +45,7 @@ def running(
                 lambda ranks: (
                     len(ranks) == count
                     and {r.where.function if r.where else "" for r in ranks}
-                    <= {what, "step", "call"}
+                    <= {what, "steps", "step", "call"}
                 ),
                 patience=120,
             )
@@ -54,7 +56,7 @@ def running(
 
 def attach_once(server: DapServer) -> float:
     begun = time.perf_counter()
-    editor = Editor(server.port)
+    editor = Editor(server)
     editor.break_at(RANK, LINE)
     for session in editor.attach_all(RANKS).values():
         session.event("stopped")
@@ -74,14 +76,15 @@ def attach_one_by_one(base: int) -> float:
     return taken
 
 
-def _attach(port: int) -> DapClient:
+def _attach(port: int, wait: bool = True) -> DapClient:
     client = DapClient.connect(port)
     client.ask("initialize", adapterID="debugpy", linesStartAt1=True, pathFormat="path")
     client.request("attach", justMyCode=True)
     client.event("initialized")
     client.ask("setBreakpoints", source={"path": str(RANK)}, breakpoints=[{"line": LINE}])
     client.ask("configurationDone")
-    client.event("stopped")
+    if wait:
+        client.event("stopped")
     return client
 
 
@@ -116,8 +119,12 @@ def free_ports() -> int:
 
 def compare() -> None:
     """Each alone: ranks in which debugpy listens need half a processor to do nothing."""
-    with running("bench-dap", RANKS, "steps") as ours, DapServer(ours) as server:
-        mine = memory(ours), *(attach_once(server) for _ in range(1 + ROUNDS))
+    with running("bench-dap", RANKS, "steps") as ours:
+        before = memory(ours)
+        begun = time.perf_counter()
+        with DapServer(ours) as server:
+            starting = time.perf_counter() - begun
+            mine = before, *(attach_once(server) for _ in range(1 + ROUNDS))
     base = free_ports()
     with running("bench-listen", RANKS, "steps", PORT=str(base)) as theirs:
         idle = memory(theirs, "debugpy", "adapter")
@@ -129,9 +136,39 @@ def compare() -> None:
             [f"{RANKS} ranks", "rankdbg dap", "debugpy.listen"],
             ["memory of a rank before", *(f"{value:.1f} MB" for value in idle)],
             ["first attach to all stopped", *(f"{value:.2f} s" for value in first)],
+            ["with the start of rankdbg dap", f"{starting + first[0]:.2f} s", ""],
             [f"the next, median of {ROUNDS}", *(f"{value:.2f} s" for value in next_)],
         ]
     )
+
+
+def step_times(client: DapClient) -> list[float]:
+    """A user's: each comes a while after the stop before it."""
+    thread, taken = client.event("stopped")["threadId"], []
+    for _ in range(STEPS):
+        time.sleep(0.05)
+        begun = time.perf_counter()
+        client.ask("next", threadId=thread)
+        client.event("stopped")
+        taken.append(time.perf_counter() - begun)
+    return taken
+
+
+def compare_steps() -> None:
+    rows = [[f"{STEPS} steps of a rank", "rankdbg dap", "debugpy.listen"]]
+    for what in ("steps", "steps_beside_others"):
+        with running("bench-steps", 1, what) as job, DapServer(job) as server:
+            editor = Editor(server)
+            editor.break_at(RANK, LINE)
+            ours = step_times(editor.attach_all(1)[0])
+            editor.leave()
+        port = free_ports()
+        with running("bench-steps-2", 1, what, PORT=str(port)):
+            theirs = step_times(_attach(port, wait=False))
+        for name, figure in (("median", statistics.median), ("slowest", max)):
+            label = f"{what.replace('_', ' ')}: {name}"
+            rows.append([label, *(f"{figure(side) * 1000:.1f} ms" for side in (ours, theirs))])
+    table(rows)
 
 
 def speeds(job: Job) -> list[float]:
@@ -142,7 +179,7 @@ def speeds(job: Job) -> list[float]:
         seen: list[list[float]] = [[] for _ in ranks]
         while min(map(len, seen)) < SLICES:
             for index, answer in enumerate(session.evaluate(ranks, "speed")):
-                value = answer.value["number"]  # type: ignore[union-attr]
+                value = answer.value.number  # type: ignore[union-attr]
                 seen[index] += [value] if value and value not in seen[index] else []
             time.sleep(0.02)  # it measures while nobody asks
     return [max(values[2:]) for values in seen]  # the first began before
@@ -153,7 +190,7 @@ def loop_speed(python: object = sys.executable) -> None:
     machine's."""
     with running("bench-calls", 2, "calls", python) as job, DapServer(job, "0") as server:
         rows = [("before", speeds(job))]
-        editor = Editor(server.port)
+        editor = Editor(server)
         editor.break_at(RANK, LINE)
         editor.attach_all(1)
         rows.append(("with an editor", speeds(job)))
@@ -180,4 +217,5 @@ if __name__ == "__main__":
     os.environ.pop("PORT", None)
     begin("an editor on 8 ranks", "faster than one by one; after detach within 5 %")
     compare()
+    compare_steps()
     loop_speed(*sys.argv[1:])

@@ -37,7 +37,7 @@ def ours(folder: Path) -> tuple[float, str]:
     taken = seconds(
         lambda: done.append(subprocess.run(words, capture_output=True, text=True, check=True))
     )
-    return taken, f"guilty: {json.loads(done[0].stdout)['guilty'] or 'nobody'}"
+    return taken, f"culprit: {json.loads(done[0].stdout)['culprit'] or 'nobody'}"
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from _measuring import begin, command, processor_time, seconds, table
 
 from rankdbg.logs.scan import Scanner
-from rankdbg.verdicts.log_lines import CLOCK
-from rankdbg.verdicts.log_rules import load_rules
+from rankdbg.verdicts.failures.log_lines import CLOCK
+from rankdbg.verdicts.rules.log_rules import load_rules
 
 ROUNDS = 3
 ORDINARY = [

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rankdbg import grouping, wire
-from rankdbg.clusters import carrier
-from rankdbg.clusters.channel import Conversation, Waiting, plain_opening
+from rankdbg.clusters.transport import carrier
+from rankdbg.clusters.transport.channel import Conversation, Waiting, plain_opening
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from _measuring import BIN, begin, table
 
 from rankdbg.session import Session
-from rankdbg.types import Question, Rank
+from rankdbg.types import Rank
+from rankdbg.wire.node_questions import BeginProfile, EndProfile
 
 ROUNDS, SLICES, STEPS = 4, 3, 300
 LONG = 600
@@ -70,10 +71,10 @@ def nobody() -> Iterator[None]:
 @contextmanager
 def ours(session: Session, ranks: list[Rank], **settings: object) -> Iterator[None]:
     arguments = {"kind": "cpu", "seconds": LONG, **settings}
-    (begun,) = session.ask(Question("profile", {"do": "begin", **arguments}), ranks, 20)
+    (begun,) = session.ask(BeginProfile(**arguments), ranks, 20)
     assert not hasattr(begun, "reason"), begun
     yield
-    session.ask(Question("profile", {"do": "end", "kind": "cpu"}), ranks, 20)
+    session.ask(EndProfile(kind="cpu"), ranks, 20)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from _measuring import (
 )
 from _worlds import waiting_job
 
-from rankdbg.frontends.reports.stacks import StackReport
+from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -37,7 +37,7 @@ def merged(session: Session, ranks: list[Rank], outside: bool) -> Callable[[], o
     def look() -> None:
         seen, silent = session.stacks(ranks, outside=outside)
         assert len(seen) == WORLD, silent
-        assert len(StackReport(seen, silent, ranks).as_json()["groups"]) == 2
+        assert len(MergedStacks(seen, silent, ranks).as_json()["groups"]) == 2
 
     return look
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from _measuring import BIN, begin, command, medians, seconds, table
 from _worlds import waiting_job
 
-from rankdbg.frontends.watch.settings import Settings
-from rankdbg.frontends.watch.stillness import Stillness
+from rankdbg.investigations.stillness import Stillness
+from rankdbg.investigations.watch.watch_settings import Settings
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

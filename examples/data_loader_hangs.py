@@ -37,6 +37,8 @@ def train_step(batches, step):
 
 def main():
     dist.init_process_group("gloo")
+    if dist.get_rank() == 0:
+        print("next: rankdbg why", flush=True)
     batches = iter(DataLoader(Shards(), batch_size=8, num_workers=2))
     for step in range(100):
         train_step(batches, step)

@@ -30,6 +30,8 @@ def train_step(weights):
 def main():
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    if dist.get_rank() == 0:
+        print("next: rankdbg profile", flush=True)
     weights = torch.ones(1000)
     while True:
         weights = train_step(weights)

@@ -23,6 +23,8 @@ def validate(losses, group):
 
 def main():
     dist.init_process_group("gloo")
+    if dist.get_rank() == 0:
+        print("next: rankdbg collectives", flush=True)
     validators = dist.new_group([2, 3], group_desc="validators")
     for _ in range(5):
         average_gradients(torch.ones(1000))

@@ -21,6 +21,8 @@ def train_step(step, weight):
 
 def main():
     dist.init_process_group("gloo")
+    if dist.get_rank() == 0:
+        print("next: rankdbg shell", flush=True)
     weight = torch.ones(4)
     for step in range(3):
         weight = train_step(step, weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,18 +17,35 @@ settings.register_profile("any", deadline=None, suppress_health_check=[HealthChe
 settings.load_profile("any")
 
 
-# A file is one worker's: those that take longest begin first, or all wait for them at the end.
-LONGEST = [
-    "why", "cluster_slurm", "cluster_ray", "hold_timeouts", "cluster_ssh", "dap", "doctor_ray",
-    "uncaught", "profile", "ray_nsight", "sources", "cluster_k8s", "cluster_monarch",
-    "doctor_clusters", "run_multiprocessing", "run_launchers", "stops", "collectives", "logs",
-    "breaks",
-]  # fmt: skip
+# What a test stands on, told by the helper that it imports: pytest -m "not slow and not ray".
+ENGINES = {
+    "slurm_cluster": "slurm",
+    "ray_cluster": "ray",
+    "monarch_cluster": "monarch",
+    "kubernetes_cluster": "kubernetes",
+    "real_kubernetes": "kubernetes",
+    "ssh_hosts": "ssh",
+}
+SLOW, QUICK = 20.0, 0.5  # seconds, roughly
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    order = {f"test_{name}.py": place for place, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+    """Mark tests by their engines, and let the files that take longest begin first: a file is one
+    worker's, and all would wait for it at the end."""
+    seconds: Counter[Path] = Counter()
+    for item in items:
+        for name in _engines(item):
+            item.add_marker(name)
+        seconds[item.path] += SLOW if item.get_closest_marker("slow") else QUICK
+    items.sort(key=lambda item: -seconds[item.path])
+
+
+def _engines(item: pytest.Item) -> set[str]:
+    module = getattr(item, "module", None)
+    origins = (
+        {getattr(value, "__module__", "") for value in vars(module).values()} if module else ()
+    )
+    return {ENGINES[origin] for origin in origins if origin in ENGINES}
 
 
 @pytest.hookimpl(wrapper=True)

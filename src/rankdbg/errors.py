@@ -1,4 +1,4 @@
-"""Every error that a user can meet: what happened, why, and the next command to run."""
+"""The errors that users see: what happened, why, and the next command to run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RankdbgError(Exception):
         self.hint = hint
 
     def in_one_line(self) -> str:
-        """For a place in brackets."""
+        """The whole error on one line."""
         hint = [f"hint: {self.hint}"] if self.hint else []
         return "; ".join([self.what, *self.why, *hint])
 
@@ -30,11 +30,11 @@ class RankdbgError(Exception):
 
 
 class BadInput(RankdbgError):
-    """An option or an argument that cannot be used."""
+    """An invalid option or argument."""
 
 
 class PlacedError(BadInput):
-    """A fault at a known place in a text the user wrote, shown with a caret under it."""
+    """An error at a known position of the user's text, shown with a caret under it."""
 
     def __init__(
         self, what: str, text: str, start: int, end: int, *why: str, hint: str = ""
@@ -47,7 +47,7 @@ class PlacedError(BadInput):
 
 
 class SelectionError(PlacedError):
-    """A selection that is not well formed, or that names what is not there."""
+    """An invalid selection, or one that names something that does not exist."""
 
 
 class ExpressionError(PlacedError):
@@ -55,11 +55,11 @@ class ExpressionError(PlacedError):
 
 
 class MeshError(PlacedError):
-    """A mesh such as pp=2,dp=2 that is not well formed."""
+    """An invalid mesh; pp=2,dp=2 is a valid one."""
 
 
 class NoJob(RankdbgError):
-    """Nothing to look at."""
+    """There is no job to look at."""
 
 
 class ChooseJob(RankdbgError):
@@ -67,11 +67,11 @@ class ChooseJob(RankdbgError):
 
 
 class UnknownTarget(BadInput):
-    """A target that names no cluster."""
+    """A target with an unknown cluster name."""
 
 
 class CannotLook(RankdbgError):
-    """No process can be looked into from outside, because that is not permitted."""
+    """Processes cannot be inspected from outside, because that is not permitted."""
 
 
 class NodeFailed(RankdbgError):
@@ -83,7 +83,7 @@ class WireError(RankdbgError):
 
 
 class VersionError(RankdbgError):
-    """Two sides whose versions do not understand each other."""
+    """Incompatible versions of rankdbg on two sides."""
 
 
 class SnapshotError(RankdbgError):
@@ -91,20 +91,26 @@ class SnapshotError(RankdbgError):
 
 
 class NoLogs(RankdbgError):
-    """No log to read where the user said."""
+    """No log was found in the given places."""
 
 
 class DiskFull(RankdbgError):
-    """The directory that files are collected into cannot take any more."""
+    """No space left in the directory that files are collected into."""
 
 
 class RuleError(BadInput):
-    """A rule file that cannot be read, or a rule in it that cannot be used."""
+    """A rule file that cannot be read, or an invalid rule in it."""
+
+
+class OutputFailed(RankdbgError):
+    """stdout is closed, its disk is full, or it fails otherwise."""
+
+    exit_status = 74  # as EX_IOERR of sysexits.h; 70 is EX_SOFTWARE
 
 
 NO_PTRACE = "ptrace is not permitted"
 
 
 def shortened(text: str, most: int = 72) -> str:
-    """What a user wrote, for a message that fits on the screen."""
+    """A user's text, shortened for an error message."""
     return text if len(text) <= most else text[: most - 1] + "…"

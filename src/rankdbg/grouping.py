@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
@@ -189,12 +189,12 @@ class TreeNode(Generic[M]):
     in every node would be members times depth), and == or repr would recurse down the tree.
     """
 
-    __slots__ = ("_branches", "_everybody", "_positions", "frames", "size")
+    __slots__ = ("_all_ranks", "_branches", "_positions", "frames", "size")
 
-    def __init__(self, everybody: Sequence[M], frames: Frames, positions: Sequence[int]) -> None:
+    def __init__(self, all_ranks: Sequence[M], frames: Frames, positions: Sequence[int]) -> None:
         self.frames = frames
         self.size = len(positions)  # how many members; len(node.members) has to find them
-        self._everybody = everybody  # in the tree, in the caller's order
+        self._all_ranks = all_ranks  # in the tree, in the caller's order
         self._positions = positions  # in everybody, of those that end here
         self._branches: dict[Frame, TreeNode[M]] = {}  # by the first frame, first come first
 
@@ -210,16 +210,16 @@ class TreeNode(Generic[M]):
         for node in nodes:  # grows as it goes
             nodes.extend(node._branches.values())
         positions = chain.from_iterable(node._positions for node in nodes)
-        return [self._everybody[i] for i in sorted(positions)]
+        return [self._all_ranks[i] for i in sorted(positions)]
 
     @property
     def ends(self) -> list[M]:
         """Those whose innermost frame is the last of this run, in the caller's order."""
-        return [self._everybody[i] for i in self._positions]
+        return [self._all_ranks[i] for i in self._positions]
 
     def _split(self, at: int) -> None:
         """Leave the first frames here; the rest of the run, with all it has, becomes a child."""
-        rest = TreeNode(self._everybody, self.frames[at:], self._positions)
+        rest = TreeNode(self._all_ranks, self.frames[at:], self._positions)
         rest.size, rest._branches = self.size, self._branches
         self.frames, self._positions = self.frames[:at], ()
         self._branches = {rest.frames[0]: rest}
@@ -243,7 +243,7 @@ def _grow(node: TreeNode[M], frames: Frames, positions: Sequence[int]) -> None:
         head = frames[depth]
         child = node._branches.get(head)
         if child is None:
-            node._branches[head] = TreeNode(node._everybody, frames[depth:], positions)
+            node._branches[head] = TreeNode(node._all_ranks, frames[depth:], positions)
             return
         node = child
 
@@ -263,21 +263,12 @@ def merge_stacks(stacks: Sequence[tuple[M, Frames]]) -> list[TreeNode[M]]:
     Stacks are given innermost first. Two members in one function at different lines are on
     different branches. Members with an empty stack end in one more root, without frames.
     """
-    everybody = [member for member, _ in stacks]
+    all_ranks = [member for member, _ in stacks]
     distinct: dict[Frames, list[int]] = defaultdict(list)
     for position, (_, frames) in enumerate(stacks):
         distinct[frames].append(position)
-    trunk = TreeNode(everybody, (), ())
+    trunk = TreeNode(all_ranks, (), ())
     for frames, positions in distinct.items():
         _grow(trunk, frames[::-1], positions)
-    without_frames = [TreeNode(everybody, (), trunk._positions)] if trunk._positions else []
+    without_frames = [TreeNode(all_ranks, (), trunk._positions)] if trunk._positions else []
     return trunk.children + without_frames
-
-
-def walk_tree(roots: Sequence[TreeNode[M]]) -> Iterator[tuple[int, TreeNode[M]]]:
-    """Every node with its depth in nodes, parents first. Does not recurse."""
-    todo = [(0, root) for root in reversed(roots)]
-    while todo:
-        depth, node = todo.pop()
-        yield depth, node
-        todo += [(depth + 1, child) for child in reversed(node.children)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, Union
 
-State = Literal["running", "stopped", "blocked", "zombie", "gone", "no agent"]
+V = TypeVar("V")
+
+State = Literal["running", "stopped", "blocked", "zombie", "gone", "no agent", "exiting"]
 Kind = Literal["rank", "launcher", "helper", "child"]
 
 # What every rank can be selected by; the dimensions of a mesh have other names.
-LABELS = ("rank", "pid", "role", "host", "state", "job")
+LABELS = ("rank", "pid", "role", "host", "state", "job", "actor", "step", "het", "gen", "thread")
 
 
 class Frame(NamedTuple):
@@ -41,7 +43,8 @@ class Rank:
     local_rank: int | None = None
     coordinates: Mapping[str, int] = field(default_factory=dict)
     role: str = ""
-    names: Mapping[str, str] = field(default_factory=dict)  # its launcher's: actor, worker
+    names: Mapping[str, str] = field(default_factory=dict)  # its launcher's: actor, worker, step
+    generation: int = 1  # of its job, role and number: 2 after a restart
     state: State = "running"
     detail: str = ""  # why it is in that state: "state D in rpc_wait_bit_killable"
     where: Frame | None = None
@@ -59,14 +62,49 @@ class Rank:
         return self.process.pid
 
 
+def unknown_rank(number: int, like: Rank) -> Rank:
+    """A rank that no process has taken, or none that the roster knows."""
+    names = {name: like.names[name] for name in ("step", "het") if name in like.names}
+    process = ProcessKey("", 0, number)
+    return Rank(process, like.job, number, role=like.role, names=names, state="gone")
+
+
+def missing_ranks(members: Iterable[Rank]) -> tuple[Rank, ...]:
+    """Those that a job of this size should have and no process is: in each role by itself."""
+    roles: dict[tuple[str, str, str], list[Rank]] = {}
+    for rank in members:
+        key = rank.role, rank.names.get("step", ""), rank.names.get("het", "")
+        roles.setdefault(key, []).append(rank)
+    return tuple(rank for same in roles.values() for rank in _missing_of_role(same))
+
+
+def _missing_of_role(members: Sequence[Rank]) -> list[Rank]:
+    worlds = {rank.world for rank in members if rank.world}
+    numbers = {rank.number for rank in members}
+    if len(worlds) != 1 or None in numbers:
+        return []
+    return [unknown_rank(n, members[0]) for n in range(worlds.pop()) if n not in numbers]
+
+
+def actor_names(rank: Rank) -> tuple[str, ...]:
+    """What a launcher calls its actor or actors: Ray's name and id, Monarch's names."""
+    names = rank.names
+    if "actor" in names or "actors" in names or "actor_id" in names:
+        told = (names.get("actor", ""), names.get("actor_id", ""))
+        return tuple(filter(None, (*told, *names.get("actors", "").split("+"))))
+    return ()
+
+
 @dataclass(frozen=True)
 class Stack:
-    """One thread of one rank, innermost frame first."""
+    """One thread of one rank, or one task of asyncio, innermost frame first."""
 
     thread: str
     main: bool
     frames: tuple[Frame, ...]
     locals: tuple[Mapping[str, str], ...] = ()  # beside frames, if they were asked for
+    task: bool = False
+    awaits: str = ""  # of a task: what it waits for
 
 
 @dataclass(frozen=True)
@@ -87,17 +125,9 @@ class Sampled:
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of ranks: a kind that the node knows, and its arguments."""
-
-    kind: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Answer:
+class Answer(Generic[V]):
     rank: Rank
-    value: Any
+    value: V
 
 
 @dataclass(frozen=True)
@@ -108,9 +138,30 @@ class Silence:
     reason: str
 
 
+Reply = Union[Answer[V], Silence]  # noqa: UP007 - Python 3.10
+
+
 @dataclass(frozen=True)
 class Group:
     """Ranks that gave the same answer."""
 
     ranks: tuple[Rank, ...]
     value: Any
+
+
+@dataclass(frozen=True)
+class ContainerFailure:
+    """A container of a pod that ended with an error, or that cannot start."""
+
+    node: str  # as the session names the container
+    pod: str
+    container: str
+    reason: str  # Kubernetes' word: OOMKilled, Error, Evicted, ImagePullBackOff
+    exit_code: int | None = None  # None: it has not started
+    message: str = ""
+    when: str = ""
+    restarts: int = 0
+    running: bool = False  # restarted since
+    memory_limit: str = ""
+    machine: str = ""  # the Kubernetes node
+    events: tuple[str, ...] = ()  # warnings about the pod, the most telling first

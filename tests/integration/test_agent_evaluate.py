@@ -88,7 +88,7 @@ def test_frames(ask: Ask) -> None:
     assert ask("name", frame="outer")["text"] == "'outer'"
     assert ask("LIMIT", frame="<module>")["text"] == "7"
     assert ask("1", frame=9)["text"] == "LookupError: no frame 9; the stack has frames 0 to 2"
-    assert "no frame of a function 'x'" in ask("1", frame="x")["text"]
+    assert "no frame of function 'x'" in ask("1", frame="x")["text"]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="frames have no qualified names")
@@ -103,7 +103,9 @@ def test_threads(ask: Ask) -> None:
     assert ask("name", thread="main")["text"] == "'inner'"
     assert ask("name", thread="MainThread")["text"] == "'inner'"
     answer = ask("name", thread="nobody")["text"]
-    assert answer.startswith("LookupError: no thread 'nobody'; there are: MainThread, Thread-1")
+    assert answer.startswith(
+        "LookupError: no thread 'nobody'; the threads are: MainThread, Thread-1"
+    )
     assert answer.count(",") == 2
 
 

@@ -154,6 +154,37 @@ def test_daemon(programs: Programs) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def test_number_taken_while_the_agent_is_about_to_wait(programs: Programs) -> None:
+    """The program closes the agent's socket and gives its number to one of its own, right after
+    the agent has looked: connections to it stay with the program, and the agent answers."""
+    code = """
+        import os, signal, socket
+        from rankdbg.agent.listener import Listener
+
+        own = socket.create_server(("127.0.0.1", 0))
+        client = socket.create_connection(own.getsockname())
+        look_after_files = Listener._look_after_files
+        def looked(self):
+            look_after_files(self)
+            Listener._look_after_files = look_after_files
+            os.dup2(own.fileno(), self._socket.fileno())
+        Listener._look_after_files = looked
+        print("ready", flush=True)
+        signal.pause()
+    """
+    program = programs.start(code)
+    wait_for(lambda: programs.answers(program.pid))  # the agent looks again after this
+    patched = "__import__('__main__').Listener._look_after_files.__name__"
+
+    def is_taken() -> bool:
+        answer = programs.evaluate(program.pid, patched)  # none from the socket that is given up
+        return isinstance(answer, dict) and answer.get("text") == "'_look_after_files'"
+
+    wait_for(is_taken)
+    accept = "own.settimeout(5) or own.accept()[1] == client.getsockname()"
+    assert programs.evaluate(program.pid, accept)["text"] == "True"
+
+
 def test_closed_socket_is_noticed(programs: Programs) -> None:
     """A program that closes the agent's socket when nobody asks is reachable soon after."""
     code = """

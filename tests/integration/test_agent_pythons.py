@@ -11,23 +11,9 @@ from typing import Any
 
 import pytest
 
-from agents import BOOTSTRAP, PATIENCE, Programs, wait_for
+from agents import BOOTSTRAP, PATIENCE, Programs, python, wait_for
 
 HERE = Path(__file__).parents[1] / "programs"
-VERSIONS = Path("~/.pyenv/versions").expanduser()
-
-
-def python(version: str) -> Path:
-    """The interpreter of that version; the test is skipped where there is none."""
-    for place in sorted(VERSIONS.glob(f"{version}.*/bin/python")):
-        return place
-    named = shutil.which(f"python{version}")
-    if (
-        named
-        and subprocess.run([named, "-c", ""], capture_output=True, check=False).returncode == 0
-    ):
-        return Path(named)
-    pytest.skip(f"no Python {version} here")
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])

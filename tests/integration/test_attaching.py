@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 
 from jobs import PROGRAMS, Job
-from rankdbg.node import attaching
-from rankdbg.node.probes import ProbeFailed, gdb, pystack
+from rankdbg.node.probes import ProbeFailed, attaching, gdb, pystack
 from waiting import wait_for
 
 TRACER = str(PROGRAMS / "hanging_tracer.py")
@@ -182,7 +181,7 @@ def test_killing_alone_would_leave_it_stopped(target: Target) -> None:
 
 def test_the_node_is_killed_while_a_debugger_is_attached(target: Target) -> None:
     """The debugger ends, and its target runs on."""
-    code = "import sys; from rankdbg.node import attaching; attaching.run(sys.argv[2:], int(sys.argv[1]), 60)"
+    code = "import sys; from rankdbg.node.probes import attaching; attaching.run(sys.argv[2:], int(sys.argv[1]), 60)"
     words = [sys.executable, "-c", code, str(target.pid), sys.executable, TRACER, str(target.pid)]
     node = subprocess.Popen(words)
     tracer = wait_for(lambda: tracer_of(target.pid), "attached")
@@ -237,4 +236,4 @@ def test_ptrace_is_not_permitted(job: Job) -> None:
     assert first.startswith("error: cannot read process ")
     assert first.endswith(": ptrace is not permitted")
     assert "  the container lacks SYS_PTRACE" in rest
-    assert rest[-1] == "  hint: rankdbg stacks asks the agents, who need no permission"
+    assert rest[-1] == "  hint: rankdbg stacks uses the agents, which need no permission"

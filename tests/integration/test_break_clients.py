@@ -16,7 +16,7 @@ import pytest
 
 from breaking import Running, line_of, place, values
 from jobs import PATIENCE, PROGRAMS, TORCHRUN, Job
-from rankdbg.frontends.shell.commands import Commands
+from rankdbg.frontends.commands.commands import Commands
 from rankdbg.frontends.shell.typing import PipedLines
 from rankdbg.frontends.terminal import Terminal
 from waiting import wait_for
@@ -69,8 +69,8 @@ def test_two_clients_set_and_clear_at_once(running: Running, other: Running) -> 
     def set_and_clear(client: Running, comment: str) -> None:
         try:
             for _ in range(10):
-                assert client.set(comment, "step < 0")["state"] == "set"
-                assert line_of(comment) in [entry["line"] for entry in client.breaks()]
+                assert client.set(comment, "step < 0").state == "set"
+                assert line_of(comment) in [entry.line for entry in client.breaks()]
                 assert client.clear(comment) == [["breaks.py", line_of(comment)]]
         except BaseException as error:
             failures.append(error)
@@ -92,7 +92,7 @@ def test_two_clients_at_one_stop(running: Running, other: Running) -> None:
     other.wait_for_ranks(1)
     running.set("in loops")
     (stop,) = other.wait(1)
-    assert stop["why"] == place("in loops")
+    assert stop.why == place("in loops")
     running.output("!seen = []")
     failures: list[object] = []
 
@@ -131,7 +131,7 @@ def test_a_client_is_killed_at_its_command(running: Running, tmp_path: Path) -> 
     kill(client)
     (tmp_path / "now").touch()
     (stop,) = running.wait(1)
-    assert stop["output"] == "done\n"
+    assert stop.output == "done\n"
     assert running.output("p step > 0") == "True\n"
     running.clear()
     assert running.go_on() == ["ended"]
@@ -142,11 +142,11 @@ def test_a_client_is_killed_at_its_pause(running: Running, tmp_path: Path) -> No
     os.mkfifo(tmp_path / "pipe")
     running.begin("reads", env={"SCRATCH": str(tmp_path)})
     client = start_client(running.job, "pause", "all")
-    running.wait_value("sys.modules['rankdbg.agent.pauses']._wanted", "True")
+    running.wait_value("sys.modules['rankdbg.agent.stops.pauses']._wanted", "True")
     kill(client)
     (tmp_path / "pipe").write_text("go")
     (stop,) = running.wait(1)
-    assert stop["kind"] == "pause"
+    assert stop.kind == "pause"
     assert running.go_on() == ["ended"]
     running.wait_untouched()
 
@@ -190,12 +190,43 @@ def test_torchrun(running: Running) -> None:
     step = int(running.output("p step", second))
     wait_for(lambda: waits_in_all_reduce(running, step + 1), "the first waits for the second")
     (waiting,) = values(running.session.pause([first]))
-    assert (waiting["state"], waiting["where"][0]) == ("blocked", "trains")
+    assert (waiting.state, waiting.where[0]) == ("blocked", "trains")
     running.clear()
-    states = [running.command("continue", rank)[0]["state"] for rank in (first, second)]
+    states = [running.command("continue", rank)[0].state for rank in (first, second)]
     assert states == ["cancelled", "ended"]
     running.wait_value(f"step > {step + 5}", "True")
     running.wait_for_none()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("words", [(), ("tells",)], ids=["collectives", "steps"])
+def test_all_ranks_stop_at_the_same_step(running: Running, words: tuple[str, ...]) -> None:
+    """None has passed the line when the first stops there, so that none waits in a collective
+    for those that have stopped; time after time."""
+    pytest.importorskip("torch", reason="needs torch")
+    program = PROGRAMS / "breaks_torch.py"
+    running.job.start_torch(4, program, *words)
+    running.wait_for_ranks(4, program=program, patience=90)
+    spot = f"breaks_torch.py:{line_of('in trains', program)}"
+    for _ in range(3):
+        result = running.job.cli("break", spot)
+        assert result.stdout.startswith("0-3  set at "), result.stdout
+        running.wait(4)
+        assert len({value.output for value in running.command("p step")}) == 1
+        running.clear()
+        assert running.go_on() == ["ended"] * 4
+        running.wait_for_none()
+
+
+def test_a_break_counts_for_a_rank_that_is_stopped(running: Running) -> None:
+    """It goes on to the very next line that has one, whatever its count of steps."""
+    running.begin("loops", "loops")
+    running.job.cli("break", place("in loops"))
+    running.wait(2)
+    running.job.cli("break", place("in double"))
+    assert running.go_on() == ["ended"] * 2
+    assert {stop.where[0] for stop in running.wait(2)} == {"double"}
 
 
 def waits_in_all_reduce(running: Running, step: int) -> bool:

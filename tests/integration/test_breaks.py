@@ -18,10 +18,10 @@ def test_break_in_a_function_that_is_executing(running: Running) -> None:
     """A loop that never leaves its frame stops at its line, each time round."""
     running.begin("loops", "loops")
     answer = running.set("in loops")
-    assert (answer["state"], answer["files"]) == ("set", [str(PROGRAM)])
+    assert (answer.state, answer.files) == ("set", (str(PROGRAM),))
     for stop in running.wait(2):
-        assert (stop["kind"], stop["why"]) == ("breakpoint", place("in loops"))
-        assert stop["where"][2] == line_of("in loops")
+        assert (stop.kind, stop.why) == ("breakpoint", place("in loops"))
+        assert stop.where[2] == line_of("in loops")
     first = int(running.output("p step"))
     assert running.output("c") == ""
     running.wait(2)
@@ -35,7 +35,7 @@ def test_break_in_a_function_that_is_called(running: Running) -> None:
     running.set_at("programs/breaks.py", line_of("in double"), ranks=[second])
     running.wait(1)
     ((rank, stop),) = running.stops()
-    assert (rank, stop["where"][0]) == (second, "double")
+    assert (rank, stop.where[0]) == (second, "double")
     output = running.output("p x == step if 'step' in dir() else x * 2 > x", second)
     assert output == "True\n"
 
@@ -45,7 +45,7 @@ def test_break_in_a_generator(running: Running) -> None:
     running.begin("generates")
     running.set_at(str(PROGRAM), line_of("in numbers"))
     (stop,) = running.wait(1)
-    assert stop["where"][0] == "numbers"
+    assert stop.where[0] == "numbers"
 
 
 def test_break_in_a_coroutine(running: Running) -> None:
@@ -54,7 +54,7 @@ def test_break_in_a_coroutine(running: Running) -> None:
     running.set("in coroutine")
     for _ in range(2):
         (stop,) = running.wait(1)
-        assert (stop["where"][0], stop["why"]) == ("coroutine", place("in coroutine"))
+        assert (stop.where[0], stop.why) == ("coroutine", place("in coroutine"))
         assert running.go_on() == ["ended"]
 
 
@@ -62,10 +62,10 @@ def test_break_in_a_file_that_is_imported_later(running: Running, tmp_path: Path
     """It is there, but not loaded: the answer says so, and the break is hit."""
     (tmp_path / "later.py").write_text("def function(x):\n    y = x + 1\n    return y\n")
     running.begin("imports_later", env={"SCRATCH": str(tmp_path)})
-    assert running.set_at("later.py", 2)["state"] == "waits"
+    assert running.set_at("later.py", 2).state == "waits"
     (tmp_path / "now").touch()
     (stop,) = running.wait(1)
-    assert (stop["where"][0], stop["why"]) == ("function", "later.py:2")
+    assert (stop.where[0], stop.why) == ("function", "later.py:2")
 
 
 def test_stepping_and_breaks_together(running: Running) -> None:
@@ -82,7 +82,7 @@ def test_stepping_and_breaks_together(running: Running) -> None:
     assert "-> return y" in running.output("n")
     running.output("c")
     (stop,) = running.wait(1)
-    assert stop["why"] == place("in loops")
+    assert stop.why == place("in loops")
 
 
 def test_variables_can_be_changed_at_a_break(running: Running) -> None:
@@ -104,7 +104,7 @@ def test_condition(running: Running) -> None:
     running.wait(1)
     assert running.output("p step % 100") == "42\n"
     (entry,) = running.breaks()
-    assert (entry["condition"], entry["hits"]) == (condition, 1)
+    assert (entry.condition, entry.hits) == (condition, 1)
 
 
 def test_condition_that_fails(running: Running) -> None:
@@ -112,10 +112,10 @@ def test_condition_that_fails(running: Running) -> None:
     running.begin("loops")
     running.set("in loops", "nosuch > 3")
     (stop,) = running.wait(1)
-    assert stop["why"].endswith("its condition failed: NameError: name 'nosuch' is not defined")
+    assert stop.why.endswith("its condition failed: NameError: name 'nosuch' is not defined")
     running.go_on()
     running.wait_for_none()
-    assert running.breaks()[0]["error"] == "NameError: name 'nosuch' is not defined"
+    assert running.breaks()[0].error == "NameError: name 'nosuch' is not defined"
     assert running.stops() == []
 
 
@@ -125,8 +125,8 @@ def test_log_point(running: Running) -> None:
     process = running.begin("loops")
     process.stderr.readline()  # run's own
     running.set("in loops", "step % 10 == 0", "step={step:,} 'q' \"d\"")
-    wait_for(lambda: len(running.breaks()[0]["logged"]) > 2, running.breaks)
-    logged = running.breaks()[0]["logged"]
+    wait_for(lambda: len(running.breaks()[0].logged) > 2, running.breaks)
+    logged = running.breaks()[0].logged
     numbers = [int(line.removeprefix("step=").split()[0].replace(",", "")) for line in logged]
     assert numbers == [numbers[0] + 10 * index for index in range(len(logged))]
     assert logged[0] == f"step={numbers[0]:,} 'q' \"d\""
@@ -145,7 +145,7 @@ def test_clear_leaves_nothing_behind(running: Running) -> None:
     assert running.clear("in double") == [["breaks.py", line_of("in double")]]
     running.go_on()
     running.wait_for_none()
-    assert [entry["line"] for entry in running.breaks()] == [line_of("in never_called")]
+    assert [entry.line for entry in running.breaks()] == [line_of("in never_called")]
     running.clear()
     running.wait_untouched()
     assert running.breaks() == []
@@ -170,25 +170,25 @@ def test_code_that_is_in_no_file(
     """A function of a notebook, or pickled by value, that is not executing has the break."""
     running.begin(behaviour, env={"SCRATCH": str(tmp_path)})
     answer = running.set_at(file, 2)
-    assert (answer["state"], answer["files"][0].endswith(file)) == ("set", True)
-    assert running.set_at(file, 99)["nearest"] == {answer["files"][0]: 3}
+    assert (answer.state, answer.files[0].endswith(file)) == ("set", True)
+    assert running.set_at(file, 99).nearest == {answer.files[0]: 3}
     (tmp_path / "now").touch()
     (stop,) = running.wait(1)
-    assert (stop["where"][0], stop["where"][2]) == ("cell", 2)
+    assert (stop.where[0], stop.where[2]) == ("cell", 2)
     running.clear()
     running.set_at(file, 3, "'z' in dir()")  # in a function that is made when it is called
     assert running.go_on() == ["ended"]
     (stop,) = running.wait(1)
-    assert stop["where"][0].endswith("<lambda>")
+    assert stop.where[0].endswith("<lambda>")
 
 
 def test_a_cell_that_is_executed_later(running: Running, tmp_path: Path) -> None:
     """Its text is in linecache already: the answer says that it waits, and it is hit."""
     running.begin("executes_a_cell_later", env={"SCRATCH": str(tmp_path)})
-    assert running.set_at("<cell 8>", 2)["state"] == "waits"
+    assert running.set_at("<cell 8>", 2).state == "waits"
     (tmp_path / "now").touch()
     (stop,) = running.wait(1)
-    assert (stop["where"][:2], stop["why"]) == (["cell", "<cell 8>"], "<cell 8>:2")
+    assert (stop.where[:2], stop.why) == (("cell", "<cell 8>"), "<cell 8>:2")
 
 
 # --- threads and processes ------------------------------------------------------------------
@@ -205,15 +205,15 @@ def test_threads(running: Running) -> None:
 
     def reached() -> Any:
         answer = running.set("in loops")
-        return answer if "MainThread" not in answer["missed"] else None
+        return answer if "MainThread" not in answer.missed else None
 
     wait_for(loops, "its other thread is there")
     answer = wait_for(reached, "its main thread has the break")
     if running.monitors:
         (stop,) = running.wait(1)
-        assert (stop["thread"], answer["missed"]) == ("worker", [])
+        assert (stop.thread, answer.missed) == ("worker", ())
     else:
-        assert answer["missed"] == ["worker"]
+        assert answer.missed == ("worker",)
         text = said_in_time(running.job, "break", place("in loops"))
         assert "0  not yet in threads that were running before: worker\n" in text
 
@@ -223,7 +223,7 @@ def test_threads_that_start_later(running: Running) -> None:
     running.begin("starts_threads")
     running.set("in double")
     (stop,) = running.wait(1)
-    assert stop["thread"] == "later"
+    assert stop.thread == "later"
     running.clear()
     running.go_on()
     running.wait_for_none()
@@ -240,7 +240,7 @@ def test_a_forked_child(running: Running, tmp_path: Path, behaviour: str) -> Non
     running.wait_for_ranks(2, everything=True)
     running.wait(1)
     ((child, stop),) = running.stops()
-    assert (child.pid != parent.pid, stop["why"]) == (True, place("in loops"))
+    assert (child.pid != parent.pid, stop.why) == (True, place("in loops"))
     running.session.clear_breaks([child])
     running.ranks = [child]
     running.go_on()
@@ -257,7 +257,7 @@ def test_a_spawned_child(running: Running) -> None:
     running.set("in double", ranks=[child])
     running.wait(1)
     ((rank, stop),) = running.stops()
-    assert (rank.pid, stop["where"][0]) == (child.pid, "double")
+    assert (rank.pid, stop.where[0]) == (child.pid, "double")
 
 
 # --- mistakes, and what the command line says -----------------------------------------------
@@ -277,7 +277,7 @@ def test_a_line_without_code(running: Running) -> None:
     running.begin("loops")
     line = line_of("no code here")
     answer = running.set("no code here")
-    assert (answer["state"], answer["nearest"]) == ("no code", {str(PROGRAM): line + 1})
+    assert (answer.state, answer.nearest) == ("no code", {str(PROGRAM): line + 1})
     assert running.breaks() == []
 
 
@@ -319,22 +319,22 @@ def test_ranks_of_a_break(running_here: Running) -> None:
     assert second == f"0  cleared {spot}"
     result = running_here.job.cli("break", "--clear", "ranks(1)", "--ranks", "1")
     assert result.returncode == 2
-    assert result.stderr.startswith("error: the ranks are said twice: ranks(1) and --ranks 1")
+    assert result.stderr.startswith("error: ranks given twice: ranks(1) and --ranks 1")
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["breaks.py"], "'breaks.py' is not FILE:LINE"),
-        (["breaks.py:0"], "'breaks.py:0' is not FILE:LINE"),
-        (["breaks.py:5", "when", "x"], "'when' after FILE:LINE is neither 'if' nor 'log'"),
-        (["breaks.py:5", "tp=0"], "'tp=0' after FILE:LINE is neither 'if' nor 'log'"),
-        (["breaks.py:5", "if", "x >"], "the condition is not Python"),
-        (["breaks.py:5 if x > 3 log '{x'"], "what to log is not Python"),
+        (["breaks.py"], "invalid line 'breaks.py': expected FILE:LINE"),
+        (["breaks.py:0"], "invalid line 'breaks.py:0': expected FILE:LINE"),
+        (["breaks.py:5", "when", "x"], "invalid 'when' after FILE:LINE: expected 'if' or 'log'"),
+        (["breaks.py:5", "tp=0"], "invalid 'tp=0' after FILE:LINE: expected 'if' or 'log'"),
+        (["breaks.py:5", "if", "x >"], "the condition is not valid Python"),
+        (["breaks.py:5 if x > 3 log '{x'"], "what to log is not valid Python"),
         (["breaks.py:5", "if"], "the condition is missing"),
-        (["breaks.py:5 if x > > ranks(0)"], "the condition is not Python"),
-        (["ranks(0)"], "break where?"),
-        ([], "break where?"),
+        (["breaks.py:5 if x > > ranks(0)"], "the condition is not valid Python"),
+        (["ranks(0)"], "no line given"),
+        ([], "no line given"),
     ],
 )
 def test_what_cannot_be_understood(job: Job, words: list[str], complaint: str) -> None:

@@ -8,6 +8,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,18 +52,22 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("words", "message", "hint"),
     [
-        (["stakcs"], "no verb 'stakcs'", "did you mean: rankdbg stacks"),
-        (["xyz"], "no verb 'xyz'", "rankdbg --help"),
+        (["stakcs"], "unknown verb 'stakcs'", "did you mean: rankdbg stacks"),
+        (["xyz"], "unknown verb 'xyz'", "rankdbg --help"),
         (["ps", "--nosuch"], "unrecognized arguments: --nosuch", "rankdbg ps --help"),
-        (["ps", "-t", "slrum:1"], "no target 'slrum'", ""),
-        (["ps", "-t", "local:x"], "the target local takes nothing after it", ""),
-        (["ps", "-t", "snapshot:"], "which snapshot?", "snapshot:DIR"),
-        (["ps", "--timeout", "0"], "'0' is not a number of seconds above 0", ""),
-        (["ps", "--timeout", "soon"], "'soon' is not a number of seconds above 0", ""),
-        (["stacks", "--samples", "0"], "'0' is not a whole number from 1 to 1000", ""),
+        (["ps", "-t", "slrum:1"], "unknown target 'slrum'", ""),
+        (["ps", "-t", "local:x"], "invalid target local:x: local takes no argument", ""),
+        (["ps", "-t", "snapshot:"], "snapshot: names no directory", "snapshot:DIR"),
+        (["ps", "--timeout", "0"], "'0': expected a number of seconds above 0", ""),
+        (["ps", "--timeout", "soon"], "'soon': expected a number of seconds above 0", ""),
+        (["stacks", "--samples", "0"], "'0': expected a whole number from 1 to 1000", ""),
         (["stacks", "--threads", "some"], "invalid choice: 'some'", ""),
         (["ask", "all"], "the following arguments are required: EXPRESSION", ""),
-        (["ask", "all", "x", "--frame", "a b"], "--frame takes a number or the name", ""),
+        (
+            ["ask", "all", "x", "--frame", "a b"],
+            "invalid --frame 'a b': expected a number or the name",
+            "",
+        ),
         (["select", "tp=0", "--mesh", "tp=x"], "tp=x", ""),
         (["select", "5:2", "--mesh", "tp=8"], "5:2", ""),
         (["completion", "tcsh"], "invalid choice: 'tcsh'", ""),
@@ -201,9 +206,9 @@ def test_demo() -> None:
     """It finds the rank that hangs, in 80 columns, and leaves nothing running."""
     result = rankdbg("demo", timeout=180)
     assert result.returncode == 0, result.stderr
-    assert "guilty   rank 5 (dp=2 tp=1" in result.stdout
+    assert "culprit     rank 5 (dp=2 tp=1" in result.stdout
     assert "[waits-for-file]" in result.stdout
-    assert "ranks 0-4,6-7 wait for it" in result.stdout
+    assert "waiting     ranks 0-4,6-7 for rank 5, in Ring.receive" in result.stdout
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
     name = result.stdout.split("--job ")[1].split()[0]
     assert name not in rankdbg("ps").stdout
@@ -228,3 +233,11 @@ def test_demo_keep() -> None:
         return f"no job '{name}'" in said or "no job is running" in said
 
     wait_for(gone)
+
+
+def test_check_where_no_job_has_run(tmp_path: Path) -> None:
+    """That there is no directory for agents yet is no fault."""
+    environment = {**os.environ, "RANKDBG_DIR": str(tmp_path / "agents")}
+    result = rankdbg("check", "-t", "local", "--json", "--timeout", "30", env=environment)
+    (node,) = json.loads(result.stdout)["nodes"].values()
+    assert node["findings"]["agents' directory"]["works"] is True, node

@@ -17,7 +17,9 @@ import pytest
 
 from jobs import PROGRAMS, rankdbg
 from kubernetes_cluster import Kubernetes
-from rankdbg.clusters import Options, carrier, kubectl, kubernetes, sending
+from rankdbg.clusters import Options, kubernetes
+from rankdbg.clusters.kubernetes import kubectl
+from rankdbg.clusters.transport import carrier, sending
 from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Rank
@@ -116,6 +118,21 @@ def test_one_roster(cluster: Kubernetes) -> None:
     assert [job["job"] for job in found["jobs"]] == ["llama-7b"]
     places = {rank["rank"]: rank["host"] for rank in found["ranks"]}
     assert places == {0: "worker-0", 1: "worker-0", 2: "worker-1", 3: "worker-1"}
+
+
+def test_a_named_job_in_a_pod(cluster: Kubernetes) -> None:
+    """It has the name that torchrun gave it, inside the job of the pod."""
+    named = {"TORCHELASTIC_RUN_ID": "abc"}
+    container = ranks(0, 1, BEHAVE, "waits", environment=named)
+    cluster.start("named-0", {"main": container}, {"app": "named"})
+
+    def jobs() -> list[tuple[str, str]]:
+        found = answer("ps", target="k8s:train/named-0")
+        return [(job["job"], job["inside"]) for job in found["jobs"]]
+
+    wait_for(lambda: jobs() == [("torchrun-abc", "named-0")], jobs)
+    shown = rankdbg("ps", "-t", "k8s:train/named-0").stdout
+    assert shown.startswith("job torchrun-abc (in named-0)   1 rank on 1 node"), shown
 
 
 def test_a_single_pod(cluster: Kubernetes) -> None:
@@ -285,7 +302,7 @@ def test_a_restart(pair: tuple[Kubernetes, Session], monkeypatch: pytest.MonkeyP
 
 
 def test_a_deletion(pair: tuple[Kubernetes, Session], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pod that is deleted is said so; then it is no longer there."""
+    """A pod that is deleted is said so, and its rank is accounted for as gone."""
     monkeypatch.setattr(kubernetes, "NEWS_SECONDS", 30.0)
     cluster, session = pair
     before = session.roster().processes
@@ -293,8 +310,25 @@ def test_a_deletion(pair: tuple[Kubernetes, Session], monkeypatch: pytest.Monkey
     why = first_reasons(session, before)
     deleted = "pod frail-0 was deleted (kubectl exec: command terminated with exit code 137)"
     assert why == {"", deleted}
-    assert [rank.host for rank in session.roster().processes] == ["hale-0"]
-    wait_for(lambda: reasons(session, before) == {"", "pod frail-0 was deleted"})
+    found = {rank.host: (rank.state, rank.detail) for rank in session.roster().processes}
+    assert found["hale-0"] == ("running", "") and found["frail-0"] == ("gone", deleted)
+    assert reasons(session, session.roster().processes) == {"", deleted}
+
+
+def test_a_deletion_among_roles(cluster: Kubernetes) -> None:
+    """The rank of a deleted pod is accounted for, also if another role has its number."""
+    for name in ("trainer", "rollout"):
+        role = {"RANKDBG_ROLE": name}
+        container = ranks(0, 1, BEHAVE, "waits", environment=role)
+        cluster.start(f"{name}-0", {"main": container}, {"app": "roles"})
+    with Session("k8s:train/app=roles", timeout=20) as session:
+        wait_for(lambda: answers_again(session, 2))
+        cluster.delete("rollout-0")
+
+        def states() -> dict[str, str]:
+            return {rank.role: rank.state for rank in session.roster().processes}
+
+        wait_for(lambda: states() == {"trainer": "running", "rollout": "gone"}, states)
 
 
 def test_a_kill(pair: tuple[Kubernetes, Session]) -> None:
@@ -304,7 +338,9 @@ def test_a_kill(pair: tuple[Kubernetes, Session]) -> None:
     (node,) = cluster.processes("frail-0", "main", "rankdbg.node")
     os.kill(node, signal.SIGKILL)
     (why,) = reasons(session, before) - {""}
-    assert "was killed (command terminated with exit code 137); the container runs on" in why
+    assert (
+        "was killed (command terminated with exit code 137); the container is still running" in why
+    )
     wait_for(lambda: answers_again(session, 2))
 
 
@@ -314,7 +350,7 @@ def test_an_exec_that_ends_without_a_word(pair: tuple[Kubernetes, Session]) -> N
     before = session.roster().processes
     cluster.behave(exec="ends")
     (why,) = {reason.replace("hale-0", "frail-0") for reason in reasons(session, before)}
-    assert "kubectl exec into container main of pod frail-0 ended without a word" in why
+    assert "kubectl exec into container main of pod frail-0 exited without output" in why
     cluster.behave()
     wait_for(lambda: answers_again(session, 2))
 
@@ -339,7 +375,7 @@ def test_a_node_that_does_not_answer(pair: tuple[Kubernetes, Session]) -> None:
     stuck = kubectl_of(session, "frail-0")
     os.kill(stuck, signal.SIGSTOP)
     begun = time.monotonic()
-    assert reasons(session, before) == {"", "frail-0 did not answer in time"}
+    assert reasons(session, before) == {"", "frail-0 did not respond in time"}
     assert time.monotonic() - begun < 40
     session.timeout = usual
     wait_for(lambda: answers_again(session, 2))
@@ -375,7 +411,7 @@ def test_pods_that_cannot_be_entered(cluster: Kubernetes) -> None:
     assert said == {
         "x-crashing": "container main of pod x-crashing does not run (the pod is Running): "
         "CrashLoopBackOff: back-off 40s restarting failed container; "
-        "it ended before: Error, exit code 1",
+        "it ended earlier: Error, exit code 1",
         "x-creating": "container main of pod x-creating does not run (the pod is Pending): "
         "ContainerCreating",
         "x-over": "pod x-over has ended: Succeeded: Completed, exit code 0",
@@ -415,11 +451,11 @@ def test_containers(cluster: Kubernetes) -> None:
 
 
 def test_an_image_without_a_shell(cluster: Kubernetes) -> None:
-    """What the container runtime said, and a command to see it again."""
+    """That is said, and the way in from a container beside it."""
     cluster.start("scratch-0", {"main": {**IDLE, "lacks": ["sh"]}})
     said = refusal(target="k8s:train/scratch-0")
-    assert "OCI runtime exec failed" in said
-    assert "kubectl -n train exec scratch-0 -c main -- sh -c true" in said
+    assert "container main of pod scratch-0 has no shell (sh)" in said
+    assert "kubectl -n train debug scratch-0 -it --image=python:3.12 --target=main" in said
 
 
 def test_an_image_without_python(cluster: Kubernetes) -> None:
@@ -454,14 +490,20 @@ def test_a_container_without_ptrace(cluster: Kubernetes) -> None:
         (
             {"api": "down"},
             "The connection to the server 127.0.0.1:6443 was refused",
-            "the same without rankdbg: kubectl -n train get pods",
+            "try it without rankdbg: kubectl -n train get pods",
         ),
-        ({"api": "unauthorized"}, "You must be logged in to the server", "renew the login"),
-        ({"api": "forbidden"}, "pods is forbidden", "rankdbg needs get and list on pods"),
+        ({"api": "unauthorized"}, "You must be logged in to the server", "renew the credentials"),
+        ({"api": "forbidden"}, "pods is forbidden", "your role lacks list on pods; rankdbg needs"),
         (
             {"kubelet": "down"},
-            "dial tcp 127.0.0.1:10250: connect: connection refused",
-            "the same without rankdbg: kubectl -n train exec worker-0 -c main",
+            "the kubelet of machine-1 does not respond: dial tcp 127.0.0.1:10250: connect: "
+            "connection refused\n",
+            "kubectl -n train get node machine-1",
+        ),
+        (
+            {"exec": "forbidden"},
+            "exec into container main of pod worker-0 is forbidden: ",
+            "your role lacks create on pods/exec; rankdbg needs get and list on pods, ",
         ),
     ],
 )
@@ -479,7 +521,7 @@ def test_a_frozen_api_server(cluster: Kubernetes, monkeypatch: pytest.MonkeyPatc
     """kubectl would wait for a minute; we do not."""
     monkeypatch.setattr(kubectl, "GET_SECONDS", 1.0)
     cluster.behave(api="frozen")
-    assert "get pods -l app=llama -o json had no answer within 1 s" in refusal()
+    assert "get pods -l app=llama -o json got no response within 1 s" in refusal()
 
 
 def test_a_connection_that_is_lost(cluster: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -498,15 +540,19 @@ def test_a_connection_that_is_lost(cluster: Kubernetes, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("k8s:nosuch/app=llama", "there is no namespace 'nosuch'"),
-        ("k8s:nosuch/worker-0", "there is no namespace 'nosuch'"),
+        ("k8s:nosuch/app=llama", "namespace 'nosuch' does not exist"),
+        ("k8s:nosuch/worker-0", "namespace 'nosuch' does not exist"),
         ("k8s:train/app=nosuch", "no pod in the namespace 'train' matches app=nosuch"),
-        ("k8s:train/nosuch", "there is no pod 'nosuch' in the namespace 'train'"),
-        ("k8s:", "which pods?"),
+        ("k8s:train/nosuch", "pod 'nosuch' does not exist in the namespace 'train'"),
+        ("k8s:train/worker-0,nosuch", "pod 'nosuch' does not exist in the namespace 'train'"),
+        ("k8s:app=llama", "no pod in the context's namespace matches app=llama"),
+        ("k8s:train/job/nosuch", "no pod in the namespace 'train' belongs to the Job 'nosuch'"),
+        ("k8s:train/cron/x", "invalid 'cron/x' in k8s:train/cron/x: expected KIND/NAME"),
+        ("k8s:", "k8s: names no pods"),
         ("k8s:train", "k8s:train names no pods"),
-        ("k8s:Train/worker-0", "'Train' in k8s:Train/worker-0 is no name of a namespace"),
-        ("k8s:train/Worker_0", "'Worker_0' in k8s:train/Worker_0 is neither a pod nor"),
-        ("k8s:train/--token=x", "'--token=x' in k8s:train/--token=x is neither a pod nor"),
+        ("k8s:Train/worker-0", "invalid namespace 'Train' in k8s:Train/worker-0"),
+        ("k8s:train/Worker_0", "invalid 'Worker_0' in k8s:train/Worker_0: expected a pod or"),
+        ("k8s:train/--token=x", "invalid '--token=x' in k8s:train/--token=x: expected a pod or"),
         ("k8s:train/app=a b", "unable to parse requirement"),
     ],
 )
@@ -519,8 +565,8 @@ def test_targets_that_name_nothing(cluster: Kubernetes, target: str, sentence: s
     ("options", "sentence"),
     [
         (Options(context="nosuch"), 'context "nosuch" does not exist'),
-        (Options(kubectl="nosuch"), "--kubectl 'nosuch': there is no such command"),
-        (Options(kubectl="'"), "is not a command"),
+        (Options(kubectl="nosuch"), "invalid --kubectl 'nosuch': no such command"),
+        (Options(kubectl="'"), "invalid --kubectl"),
     ],
 )
 def test_options_that_cannot_be_used(cluster: Kubernetes, options: Options, sentence: str) -> None:
@@ -534,7 +580,7 @@ def test_on_the_command_line(cluster: Kubernetes) -> None:
     result = rankdbg("ps", "-t", "k8s:train/nosuch")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "error: there is no pod 'nosuch' in the namespace 'train'\n"
+        "error: pod 'nosuch' does not exist in the namespace 'train'\n"
         "  hint: kubectl -n train get pods\n"
     )
 
@@ -542,7 +588,7 @@ def test_on_the_command_line(cluster: Kubernetes) -> None:
 def test_neither_kubectl_nor_oc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Is said, with how to name one."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RankdbgError, match="neither kubectl nor oc is here"):
+    with pytest.raises(RankdbgError, match="k8s: targets need kubectl or oc"):
         Session(TARGET)
 
 

@@ -15,9 +15,13 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
-from rankdbg.clusters import Options, sending
+from rankdbg.clusters import Options
+from rankdbg.clusters.transport import sending
+from rankdbg.investigations.logs.log_sources import job_logs
+from rankdbg.node.logs.log_scan import LARGE
 from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
+from rankdbg.verdicts.rules.log_rules import load_rules
 from ssh_hosts import Hosts
 from waiting import wait_for
 
@@ -75,6 +79,25 @@ def test_one_tree_and_one_odd_one_out(all_there: Hosts) -> None:
     assert "odd one out" in cli(all_there, "stacks").stdout
 
 
+def test_an_agent_asks_both_hosts(all_there: Hosts) -> None:
+    """Over MCP: one answer of both; a host that cannot be reached is part of an answer."""
+    mcp_client = pytest.importorskip("mcp_client")
+
+    async def ask(agent: Any) -> None:
+        jobs = await agent.ask("list_jobs")
+        assert [job["job"] for job in jobs.document["jobs"]] == ["two-hosts"]
+        stacks = await agent.ask("stacks")
+        assert [group["ranks"] for group in stacks.document["groups"]] == ["2", "0-1,3"]
+        less = await agent.ask("list_jobs", target="ssh:host-1,host-3")
+        assert "host-3" in less.document["no_response_nodes"] and "node host-3" in less.text
+        assert [rank["rank"] for rank in less.document["ranks"]] == [0, 1]
+        elsewhere = await agent.ask("why", target="local")
+        assert elsewhere.is_error and "alone" in elsewhere.text
+
+    targets = ("-t", all_there.target, "-t", "ssh:host-1,host-3")
+    mcp_client.run(ask, all_there.environment(), *targets)
+
+
 @pytest.mark.parametrize("python", [None, sys.executable])
 def test_rankdbg_is_sent_where_it_is_not_installed(all_there: Hosts, python: str | None) -> None:
     """Values come back from a Python with rankdbg and from one without; afterwards nothing of
@@ -104,10 +127,13 @@ def test_py_spy_is_sent_too(all_there: Hosts, bare_python: Path) -> None:
     assert [group["ranks"] for group in found["groups"]] == ["2", "0-1,3"]
 
 
+AUTOMATON = "rankdbg-node-*/ahocorasick_rs/*.so"
+
+
 def test_what_reads_logs_fast_is_sent_too(
-    all_there: Hosts, monkeypatch: pytest.MonkeyPatch
+    all_there: Hosts, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """To a Python of the same version, for which it was compiled."""
+    """To a Python of the same version, for which it was compiled, once large logs are read."""
     monkeypatch.setenv("PATH", all_there.environment()["PATH"])
     without = Options(python=str(Path(sys.base_prefix) / "bin" / "python3"))
     for name in all_there.names:  # those of before take what was sent to them with them
@@ -115,14 +141,20 @@ def test_what_reads_logs_fast_is_sent_too(
     with Session(all_there.target, options=without) as session:
         session.roster()
         for name in all_there.names:
-            (sent,) = all_there.temporary(name).glob("rankdbg-node-*/ahocorasick_rs/*.so")
-            assert sent.name.startswith("ahocorasick_rs.cpython-3")
+            assert not [*all_there.temporary(name).glob(AUTOMATON)]
+        # Hosts here share files: one of them reads it.
+        large = tmp_path / "train.log"
+        large.write_text("step: 1 loss: 2.5\n" * (LARGE // 10))
+        job_logs(session, load_rules().patterns(), paths=[str(large)]).scan()
+        sent = [p for n in all_there.names for p in all_there.temporary(n).glob(AUTOMATON)]
+        assert [path.name.startswith("ahocorasick_rs.cpython-3") for path in sent] == [True]
 
 
 def test_what_was_sent_is_kept(
     all_there: Hosts, bare_python: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If one wishes it: the next client sends nothing, and again what has suffered since."""
+    """If one wishes it: all is sent at once, the next client sends nothing, and again what has
+    suffered since."""
     packed: list[str] = []
     monkeypatch.setattr(sending, "_packed", lambda kind: packed.append(kind) or pack(kind))
     monkeypatch.setenv("PATH", all_there.environment()["PATH"])
@@ -136,10 +168,10 @@ def test_what_was_sent_is_kept(
             assert list(session.roster().jobs()) == ["two-hosts"]
         return packed
 
-    assert look() == ["rankdbg", "py-spy", "automaton"]
+    assert look() == [sending.COMPILED]
     assert not place.exists()
     monkeypatch.setenv("RANKDBG_KEEP", "1")
-    assert look() == ["rankdbg", "py-spy", "automaton"]
+    assert look() == [sending.COMPILED, "py-spy", "automaton"]
     assert look() == []
     (kept,) = place.glob("py-spy-*")
     kept.write_bytes(kept.read_bytes()[:100_000])
@@ -149,11 +181,11 @@ def test_what_was_sent_is_kept(
     kept.write_bytes(content)
     for path in place.glob("rankdbg-*"):
         os.utime(path, (1e9, 1e9))
-    assert look() == ["rankdbg", "py-spy", "automaton"]
+    assert look() == [sending.COMPILED, "py-spy", "automaton"]
     assert look() == []
     # A place where others can write is nothing to take programs from.
     place.chmod(0o777)
-    assert look() == ["rankdbg", "py-spy", "automaton"]
+    assert look() == [sending.COMPILED, "py-spy", "automaton"]
     shutil.rmtree(place)
 
 
@@ -170,7 +202,7 @@ def test_a_host_that_cannot_be_reached(all_there: Hosts) -> None:
         return "0-1,3" in shown
 
     wait_for(are_one_row, lambda: shown)
-    assert "silent: node nowhere.invalid" in shown
+    assert "no response: node nowhere.invalid" in shown
     assert "Could not resolve hostname nowhere.invalid" in shown
 
 
@@ -233,10 +265,10 @@ def test_no_python(hosts: Hosts) -> None:
 @pytest.mark.parametrize(
     ("target", "sentence"),
     [
-        ("ssh:", "which hosts?"),
+        ("ssh:", "ssh: names no hosts"),
         ("ssh:a,,b", "a host is missing between two commas"),
-        ("ssh:-oProxyCommand=evil", "is not a host for ssh"),
-        ("ssh:a b", "is not a host for ssh"),
+        ("ssh:-oProxyCommand=evil", "invalid ssh host '-oProxyCommand=evil'"),
+        ("ssh:a b", "invalid ssh host 'a b'"),
         ("ssh:@/no/such/file", "cannot read the hosts in /no/such/file"),
     ],
 )
@@ -308,7 +340,7 @@ def test_a_host_that_is_slow_to_be_reached_again(
             os.kill(lost._process.pid, signal.SIGKILL)
             assert silent(session.evaluate(ranks, "1")).keys() == {"host-2"}
             late = session.evaluate(ranks, f"{variables}.setdefault('LATE', 'yes')")
-            assert silent(late) == {"host-2": "host-2 is being reached again"}
+            assert silent(late) == {"host-2": "reconnecting to host-2"}
         asked: list[Answer | Silence] = []
 
         def all_answer() -> bool:
@@ -316,7 +348,7 @@ def test_a_host_that_is_slow_to_be_reached_again(
             return not silent(asked)
 
         wait_for(all_answer, lambda: f"it is reached again; last: {asked}")
-        texts = [each.value["text"] for each in asked if isinstance(each, Answer)]
+        texts = [each.value.text for each in asked if isinstance(each, Answer)]
         assert texts == ["'yes'", "'yes'", "None", "None"]
 
 
@@ -332,8 +364,8 @@ def test_check(all_there: Hosts) -> None:
     target = f"{all_there.target},nowhere.invalid"
     result = cli(all_there, *patient, target=target, timeout=120)
     assert result.returncode == 1
-    assert result.stdout.count("every rank has one, and it answers   (on host-1, host-2)") == 1
-    assert result.stdout.count("works (looked at a rank)") == 1
+    assert result.stdout.count("all ranks have one that responds   (on host-1, host-2)") == 1
+    assert result.stdout.count("works (tried with a rank)") == 1
     assert "cannot be reached: nowhere.invalid" in result.stdout
     findings = answer(all_there, *patient, timeout=120)["nodes"]["host-2"]["findings"]
     assert all(finding["works"] is not False for finding in findings.values()), findings
@@ -343,9 +375,13 @@ def test_every_verb_names_nodes_that_are_silent(all_there: Hosts) -> None:
     """The ranks of a node that cannot be reached are missing, and that is said."""
     target = f"{all_there.target},nowhere.invalid"
     for verb, *words in (("stacks",), ("ask", "all", "rank"), ("list",)):
-        assert "silent: node nowhere.invalid" in cli(all_there, verb, *words, target=target).stderr
+        assert (
+            "no response: node nowhere.invalid"
+            in cli(all_there, verb, *words, target=target).stderr
+        )
 
 
+@pytest.mark.slow
 def test_a_break_by_the_path_that_a_file_has_here(all_there: Hosts) -> None:
     """The ranks have the file elsewhere: it is found by its content, or by --map, and the
     break is taken away by the path that it has here."""

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
+from rankdbg.investigations.rank_files import Lying, place_of
 from ssh_hosts import Hosts
 from waiting import wait_for
 
@@ -160,6 +161,91 @@ def test_followed_to_the_end(leaving: Leaving) -> None:
     assert told.startswith("collected ")
 
 
+class Following:
+    """A collect that follows, and the process by which it looks at this machine."""
+
+    def __init__(self, leaving: Leaving) -> None:
+        words = ["--job", leaving.job.name, "all", str(leaving.home), "--follow", "0.2"]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rankdbg", "collect", *words],
+            env=leaving.job.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stderr is not None
+        assert self.process.stderr.readline().startswith("collected 4 files")
+
+    def node(self) -> int:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return int(children.split()[0])
+
+
+@pytest.fixture
+def following(leaving: Leaving) -> Iterator[Following]:
+    following = Following(leaving)
+    yield following
+    following.process.kill()
+    following.process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("hangs", [False, True])
+def test_following_ends_when_it_is_told_to(
+    following: Following, number: signal.Signals, hangs: bool
+) -> None:
+    """At once, also while a node does not answer; what is there is told."""
+    if hangs:
+        os.kill(following.node(), signal.SIGSTOP)
+    following.process.send_signal(number)
+    output, told = following.process.communicate(timeout=30)
+    assert output.startswith("collected 4 files, "), output + told
+    assert "Traceback" not in told
+
+
+def test_following_ends_when_the_node_is_gone(following: Following, leaving: Leaving) -> None:
+    """It is reached again; when its job is over too, that is the end."""
+    leaving.process.send_signal(signal.SIGKILL)
+    os.kill(following.node(), signal.SIGKILL)
+    output, told = following.process.communicate(timeout=60)
+    assert output.startswith("collected 4 files, "), output + told
+
+
+@pytest.mark.slow
+def test_following_ends_with_its_own_job(tmp_path: Path) -> None:
+    """Not with one that comes to run meanwhile on the same machine."""
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False).returncode:
+        pytest.skip("needs the right to make namespaces")
+    words = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable]
+    program = PROGRAMS / "follows_one_job.py"
+    done = subprocess.run([*words, program, tmp_path], capture_output=True, text=True, check=False)
+    assert done.stdout.endswith("ended\n"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["..", ".", ".hidden", "-rf", "a/../../b", "x" * 250])
+def test_a_node_by_an_odd_name(leaving: Leaving, tmp_path: Path, name: str) -> None:
+    """Its files come to lie below the directory, in one of their own."""
+    odd = Lying(name, "/../../etc/passwd", "log", 1, 1, 1, True)
+    place = place_of(tmp_path / "home", odd)
+    folder, *rest = place.relative_to(tmp_path / "home").parts
+    assert (rest, folder[0] in ".-", "/" in folder) == (["etc", "passwd"], False, False)
+    assert len(folder) <= 255
+    if "/" in name:
+        return  # of a cluster alone: ssh takes it for an option or a path
+    (tmp_path / "bin").mkdir()
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
+    ssh.chmod(0o755)
+    path = f"{ssh.parent}:{os.environ['PATH']}"
+    before = {*tmp_path.iterdir()}
+    result = leaving.job.cli(
+        "collect", "-t", f"ssh:{name}", "all", leaving.home, env={"PATH": path}
+    )
+    if result.returncode:  # a name that no host can have is refused
+        assert result.stderr.startswith("error: ")
+    assert {*tmp_path.iterdir()} - before <= {leaving.home}
+
+
 def _named_nsys(folder: Path) -> Path:
     """Something that is called so and takes its time."""
     program = folder.parent / "nsys"
@@ -187,8 +273,8 @@ def test_no_room(leaving: Leaving) -> None:
         timeout=50,
         check=False,
     )
-    assert f"error: {leaving.home} is full: 1 files are left on their nodes" in result.stderr
-    assert "hint: make room, and give the same command again" in result.stderr
+    assert f"error: no space left in {leaving.home}: 1 files were not copied" in result.stderr
+    assert "hint: free some space and run the same command again" in result.stderr
     assert "(No space left on device)\nstatus 2\n" in result.stdout
     assert result.stdout.endswith("status 0\nsame\n"), result.stdout
 
@@ -196,11 +282,14 @@ def test_no_room(leaving: Leaving) -> None:
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["all", ""], "not a directory to collect into: ''"),
-        (["all", __file__], "not a directory to collect into"),
+        (["all", ""], "invalid destination '': not a directory"),
+        (["all", __file__], f"invalid destination {__file__!r}: not a directory"),
         (["7", "home"], "no rank 7"),
         (["*policy*", "home"], "no role *policy*"),
-        (["all", "home", "--follow", "0"], "argument --follow: '0' is not a number of seconds"),
+        (
+            ["all", "home", "--follow", "0"],
+            "argument --follow: invalid time '0': expected a number of seconds above 0",
+        ),
     ],
 )
 def test_bad_input(leaving: Leaving, tmp_path: Path, words: list[str], what: str) -> None:
@@ -251,5 +340,5 @@ def test_two_hosts(hosts: Hosts, tmp_path: Path) -> None:
     hosts.stop("host-2")
     result = collect()
     assert result.returncode == 1
-    assert "host-2" in json.loads(result.stdout)["silent_nodes"]
+    assert "host-2" in json.loads(result.stdout)["no_response_nodes"]
     assert (tmp_path / "host-2").is_dir()

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
-from rankdbg.frontends.live_traces import traces_of
-from rankdbg.verdicts.collectives import judge
+from rankdbg.investigations.live_traces import recorded_by
+from rankdbg.verdicts.collectives.worlds import judge_worlds
+from torch_ranks import needs_torch
 from waiting import wait_for
-
-pytest.importorskip("torch", reason="needs torch")
 
 PATIENCE = 90.0  # torch takes long to load on a machine that is busy
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [needs_torch, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 class Hanging:
@@ -38,12 +37,12 @@ class Hanging:
         return self._wait_until(lambda found: found["state"] == state)
 
     def wait_for_guilty(
-        self, guilty: str, waiting: str, also: Callable[[Any], bool] = lambda found: True
+        self, culprit: str, waiting: str, also: Callable[[Any], bool] = lambda found: True
     ) -> Any:
         """Ranks that come later than others may seem to be missing, for a moment, from an
         earlier operation too: `also` tells the one that is meant."""
-        expected = ("held up", guilty, waiting)
-        names = ("state", "guilty", "waiting")
+        expected = ("held up", culprit, waiting)
+        names = ("state", "culprit", "waiting")
         return self._wait_until(
             lambda found: tuple(found[name] for name in names) == expected and also(found)
         )
@@ -68,7 +67,7 @@ class Hanging:
             if result.returncode == 2:  # no rank has joined yet
                 return None
             seen[:] = [json.loads(result.stdout)]
-            return seen[0] if wanted(seen[0]) and not seen[0]["silent"] else None
+            return seen[0] if wanted(seen[0]) and not seen[0]["no_response"] else None
 
         return wait_for(arrived, lambda: seen, PATIENCE)
 
@@ -106,8 +105,8 @@ def test_one_rank_skips_a_collective(hanging: Hanging) -> None:
     saved = hanging.job.cli("save", hanging.dumps.parent / "snapshot")
     assert saved.returncode == 0, saved.stderr
     again = hanging.job.json("collectives", "-t", f"snapshot:{hanging.dumps.parent / 'snapshot'}")
-    assert again["guilty"] == "2"
-    assert hanging.read_dumps()["guilty"] == "2"
+    assert again["culprit"] == "2"
+    assert hanging.read_dumps()["culprit"] == "2"
 
 
 def test_one_rank_comes_with_another_operation(hanging: Hanging) -> None:
@@ -115,7 +114,7 @@ def test_one_rank_comes_with_another_operation(hanging: Hanging) -> None:
     hanging.start("other_operation")
     for found in (hanging.wait_for_guilty("1", "0-3"), hanging.read_dumps()):
         (mismatch,) = found["mismatches"]
-        assert (found["guilty"], mismatch["kind"], mismatch["ranks"]) == ("1", "operation", "1")
+        assert (found["culprit"], mismatch["kind"], mismatch["ranks"]) == ("1", "operation", "1")
         assert mismatch["found"]["operation"] == "broadcast"
         assert mismatch["expected"]["operation"] == "all_reduce"
         assert mismatch["found"]["where"]["function"] == "other_operation"
@@ -127,14 +126,14 @@ def test_one_rank_comes_with_another_shape(hanging: Hanging) -> None:
     live = hanging.wait_for_guilty("3", "0-2", lambda found: bool(found["mismatches"]))
     for found in (live, hanging.read_dumps()):
         (mismatch,) = found["mismatches"]
-        assert (found["guilty"], mismatch["kind"], mismatch["ranks"]) == ("3", "size", "3")
+        assert (found["culprit"], mismatch["kind"], mismatch["ranks"]) == ("3", "size", "3")
         assert found["culprits"][0]["reason"] == "mismatch"
         assert mismatch["found"]["input_sizes"] == [[2]]
         assert mismatch["expected"]["input_sizes"] == [[4]]
 
 
 def test_a_chain_over_groups(hanging: Hanging) -> None:
-    """Two wait for one that waits in another group for the guilty rank."""
+    """Two wait for one that waits in another group for the culprit rank."""
     hanging.start("chain")
 
     def in_their_groups(found: Any) -> bool:
@@ -143,7 +142,7 @@ def test_a_chain_over_groups(hanging: Hanging) -> None:
 
     hanging.wait_for_guilty("2", "0-1,3", in_their_groups)
     # gloo's dumps do not say who is in a group; that 2 alone waits for nothing does.
-    assert hanging.read_dumps()["guilty"] == "2"
+    assert hanging.read_dumps()["culprit"] == "2"
 
 
 def test_a_recv_before_the_collective(hanging: Hanging) -> None:
@@ -167,14 +166,45 @@ def test_nothing_but_a_recv(hanging: Hanging) -> None:
 
 
 def test_healthy_training_is_not_accused(hanging: Hanging) -> None:
-    """Collectives come and go, and nobody waits; asked often."""
+    """Collectives come and go, and no rank waits; asked often."""
     hanging.start("trains")
-    hanging.wait_for("nobody waits")
+    hanging.wait_for("no rank waits")
     with hanging.job.session(20.0) as session:
         ranks = session.job(hanging.job.name)
-        accused = [judge(traces_of(session.collectives(ranks))).guilty for _ in range(10)]
+        looks = [judge_worlds(recorded_by(session.collectives(ranks))) for _ in range(10)]
+        accused = [world.findings.culprit_ranks for (world,) in looks]
     # A rank that gets no CPU for a second lets the others wait, on a machine that is busy.
     assert accused.count(()) >= 8, accused
+
+
+@pytest.mark.parametrize("roles", [("Rollout", "Trainer"), ("", "")])
+def test_two_worlds_in_one_job(job: Job, tmp_path: Path, roles: tuple[str, str]) -> None:
+    """Two groups of processes with equal numbers are two worlds: the process that is missing in
+    one of them is named, the other one trains on, and `why` names the same process."""
+    for function, role in zip(("skips", "trains"), roles, strict=True):
+        (tmp_path / function).mkdir()
+        words = (PROGRAMS / "collectives_torch.py", function, tmp_path / function)
+        job.start_torch(4, *words, env={"RANKDBG_ROLE": role})
+    job.wait_for(lambda ranks: len(ranks) == 8, patience=PATIENCE)
+    last: list[Any] = []
+
+    def is_found() -> bool:
+        """On a busy machine a rank of the other world may be late for a moment."""
+        last[:] = [job.json("collectives")]
+        return len(last[0]["processes"]) == 1 and last[0]["processes"][0]["rank"] == 2
+
+    wait_for(is_found, lambda: last, PATIENCE)
+    (process,) = last[0]["processes"]
+    assert process["role"] == roles[0]
+    (words,) = job.json("ask", f"pid={process['pid']}", "__import__('sys').argv")["groups"]
+    assert "'skips'" in words["value"]
+    assert {group["world"] for group in last[0]["groups"]} == {0, 1}
+
+    def is_judged() -> bool:
+        last[:] = [job.json("why")]
+        return [each["pid"] for each in last[0]["processes"]] == [process["pid"]]
+
+    wait_for(is_judged, lambda: last, PATIENCE)
 
 
 def test_a_job_without_torch(job: Job) -> None:

@@ -141,10 +141,13 @@ def test_a_core_file_of_a_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "neither a core file nor a text"),
-        (b"step 1\nstep 2\n", "neither a core file nor a text"),
+        (b"", "neither a core file nor a log with faulthandler output"),
+        (b"step 1\nstep 2\n", "neither a core file nor a log with faulthandler output"),
         (b"\x7fELF" + b"\0" * 5000, "pystack cannot read it"),
-        (os.urandom(1000).replace(b"\x7f", b""), "neither a core file nor a text"),
+        (
+            os.urandom(1000).replace(b"\x7f", b""),
+            "neither a core file nor a log with faulthandler output",
+        ),
     ],
     ids=["empty", "log", "broken core", "binary"],
 )
@@ -166,7 +169,7 @@ def test_a_core_file_that_is_cut_short(core: Path, tmp_path: Path) -> None:
     assert result.returncode == 2
     assert str(short) in result.stderr
     document = stacks(short, crash("aborts", tmp_path / "log"))
-    (silence,) = document["silent"]
+    (silence,) = document["no_response"]
     assert silence["rank"] == 0
     assert lines(document, "main thread", "1") == ["aborts", "<module>"]
 

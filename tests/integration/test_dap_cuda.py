@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,16 +15,13 @@ pytest.importorskip("debugpy", reason="needs debugpy")
 CUDA = PROGRAMS / "dap_cuda.py"
 
 
-def has_gpu() -> bool:
-    try:
-        import torch
-    except ImportError:
-        return False
-    return bool(torch.cuda.is_available())
+if not Path("/dev/nvidiactl").exists():
+    pytest.skip("there is no GPU", allow_module_level=True)
+torch = pytest.importorskip("torch", reason="there is no torch")
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.skipif(not has_gpu(), reason="no GPU here")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_tensor_on_a_gpu_shows_its_figures_alone(job: Job) -> None:
     """Shape, dtype, device, min, mean and max; none of its million values."""
     job.start(sys.executable, CUDA, env={"RANK": "0", "WORLD_SIZE": "1"})
@@ -33,7 +31,7 @@ def test_tensor_on_a_gpu_shows_its_figures_alone(job: Job) -> None:
     lines = CUDA.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "# with tensors" in text)
     with DapServer(job) as server:
-        editor = Editor(server.port)
+        editor = Editor(server)
         editor.break_at(CUDA, line)
         session = editor.attach_all(1)[0]
         shown = variables(session, session.event("stopped")["threadId"])

@@ -29,7 +29,7 @@ OTHERS = [path for path in PYENV if not path.parts[-3].startswith(_OURS)]
 
 def stop_all(server: DapServer, count: int) -> Editor:
     """Every rank at a breakpoint, and looked into."""
-    editor = Editor(server.port)
+    editor = Editor(server)
     editor.break_at(LOOP, line_of(LOOP, "in inner"))
     for rank, session in editor.attach_all(count).items():
         thread = session.event("stopped")["threadId"]
@@ -69,7 +69,7 @@ def test_ranks_on_two_hosts(hosts: Hosts) -> None:
         sessions = editor.living()
         hosts.stop("host-2")
         sessions[1].event("terminated")
-        wait_for(lambda: "host-2 has left" in editor.parent.console(), editor.parent.console)
+        wait_for(lambda: "host-2: session ended" in editor.parent.console(), editor.parent.console)
         assert len(sessions[0].ask("threads")["threads"]) == 1
         editor.leave()
 
@@ -158,7 +158,7 @@ def test_process_is_as_before_when_the_editor_has_left(job: Job, python: Path) -
 
     assert left_behind() == "[]"
     with DapServer(job) as server:
-        editor = Editor(server.port, debugOptions=["RedirectOutput", "ShowReturnValue"])
+        editor = Editor(server, debugOptions=["RedirectOutput", "ShowReturnValue"])
         here = {"line": line_of(STATE, "in inner"), "condition": "name == 'the main thread'"}
         editor.break_at(STATE, here)
         session = editor.attach_all(1)[0]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,8 @@ from typing import Any
 import pytest
 
 from crashes import CRASHES, Crash, nccl_timeout, out_of_memory_on_one_rank, steps
-
-
-def rankdbg(*words: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rankdbg", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, cwd=cwd)
+from jobs import rankdbg
+from rankdbg.verdicts.rules.log_rules import load_rules
 
 
 def doctor(*paths: object) -> dict[str, Any]:
@@ -36,7 +31,7 @@ def test_first_cause(tmp_path: Path, crash: Callable[[], Crash]) -> None:
     assert (failures[0]["mode"], failures[0]["role"]) == (job.mode, "root")
     assert failures[0]["ranks"] == job.ranks
     assert [f["mode"] for f in failures if f["role"] == "root"] == [job.mode]
-    assert all({"mode", "role", "ranks", "lines", "cause", "fix"} <= f.keys() for f in failures)
+    assert all({"mode", "role", "ranks", "lines", "cause", "next"} <= f.keys() for f in failures)
 
 
 def test_consequences_and_teardown(tmp_path: Path) -> None:
@@ -57,6 +52,30 @@ def test_evidence(tmp_path: Path) -> None:
     assert "cuda_oom on rank 3" in shown.stdout
     assert "rank_3/stderr.log:66" in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert len(shown.stdout.splitlines()) <= 15
+    assert load_rules().failures["cuda_oom"].fix in " ".join(shown.stdout.split())
+    full = rankdbg("doctor", ".", "--full", cwd=tmp_path).stdout
+    assert "nccl_watchdog_timeout on ranks 0-2,4-7" in full
+
+
+def test_explanation(tmp_path: Path) -> None:
+    """JSON tells the events, which of them explain which, and how sure that is."""
+    out_of_memory_on_one_rank().write(tmp_path)
+    document = doctor(tmp_path)
+    modes = [event["mode"] for event in document["events"]]
+    explained = {(modes[cause], modes[effect]) for cause, effect in document["explains"]}
+    assert ("cuda_oom", "nccl_watchdog_timeout") in explained
+    assert {event["outcome"] for event in document["events"]} == {"fatal"}
+    assert document["confidence"]["level"] == "high"
+
+
+@pytest.mark.parametrize("verb", ["doctor", "logs"])
+def test_standard_input(verb: str) -> None:
+    """`kubectl logs … | rankdbg doctor -`."""
+    line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    said = rankdbg(verb, "-", input=f"{line}\n")
+    assert (said.returncode, said.stderr) == (int(verb == "doctor"), "")
+    assert "torch.OutOfMemoryError: CUDA out of memory" in said.stdout
 
 
 def test_nothing_failed(tmp_path: Path) -> None:
@@ -94,6 +113,14 @@ def test_rotated_binary_and_unreadable(tmp_path: Path) -> None:
     assert "broken.gz" in result.stderr
 
 
+def test_traceback_without_a_time(tmp_path: Path) -> None:
+    """A log that has no times at all is read like any other."""
+    frames = 'Traceback (most recent call last):\n  File "/job/train.py", line 21, in <module>\n'
+    (tmp_path / "train.log").write_text(f"{frames}    step()\nValueError: shard 1 is damaged\n")
+    (failure,) = doctor(tmp_path)["failures"]
+    assert failure["mode"] == "python_error"
+
+
 def test_secrets_are_masked(tmp_path: Path) -> None:
     """A token in a log line does not leave the log."""
     token = "hf_" + "aB3" * 12
@@ -108,7 +135,7 @@ def test_secrets_are_masked(tmp_path: Path) -> None:
         (["phases", "empty"], "no log files in empty"),
         (["doctor", "empty", "--rules", "nosuch.toml"], "cannot read the rules in nosuch.toml"),
         (["rules", "cuda_oops"], "rankdbg rules cuda_oom"),
-        (["rules", "check"], "which rule file?"),
+        (["rules", "check"], "no rule file given"),
     ],
 )
 def test_bad_input(tmp_path: Path, words: list[str], message: str) -> None:
@@ -140,7 +167,7 @@ def test_rules_check(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("fine\nwidget jammed at 3\n")
     result = rankdbg("rules", "check", "mine.toml", "a.log", cwd=tmp_path)
     assert result.returncode == 0
-    assert "mine.toml: 1 rule, can be used" in result.stdout
+    assert "mine.toml: 1 valid rule" in result.stdout
     assert "a.log:2: widget jammed at 3" in result.stdout
     found = rankdbg("doctor", "a.log", "--rules", "mine.toml", cwd=tmp_path)
     assert "jam" in found.stdout

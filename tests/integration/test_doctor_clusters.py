@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from crashing_clusters import SLURM_JOBS, run_on_slurm
 from jobs import PROGRAMS, rankdbg
 from kubernetes_cluster import Kubernetes
 from slurm_cluster import SlurmCluster, running_cluster
@@ -49,6 +50,16 @@ def until(
     )
 
 
+def why(target: str, environment: dict[str, str]) -> Any:
+    """The failures by which `rankdbg why` judges a job that has ended."""
+    result = rankdbg("why", "-t", target, "--json", "--timeout", 20, env=environment)
+    assert result.returncode == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["state"] == "ended" and not document["stuck"]
+    assert document["says"].startswith(f"The job has ended: {document['failures'][0]['mode']}")
+    return document["failures"]
+
+
 def logged(target: str, environment: dict[str, str]) -> dict[str, list[str]]:
     """What `rankdbg logs` shows, by who has written it."""
     result = rankdbg("logs", "-t", target, "--json", "--timeout", 20, env=environment)
@@ -72,6 +83,7 @@ def slurm() -> Iterator[SlurmCluster]:
         yield cluster
 
 
+@pytest.mark.slow
 def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     """The batch script's output by scontrol, the tasks' by what srun was told, each once though
     all nodes see it; and what they have left when the job is over."""
@@ -99,9 +111,23 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     slurm.cancel(job)
     wait_for(lambda: slurm.state(job) not in ("RUNNING", "COMPLETING"), "the job is over", 60)
     result = rankdbg("doctor", "-t", target, "--json", env=environment)
-    assert "what it has left is read" in result.stderr
+    assert "reading the logs that it left" in result.stderr
     modes = [failure["mode"] for failure in json.loads(result.stdout)["failures"]]
     assert "slurm_task_exited" in modes
+    assert [each["mode"] for each in why(target, environment)] == modes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["slurm_killed", "slurm_cancelled"])
+def test_slurm_job_that_crashes(slurm: SlurmCluster, tmp_path: Path, name: str) -> None:
+    """A task that is killed is the cause, with its rank and node; in a cancelled job none is."""
+    tmp_path.chmod(0o755)
+    run_on_slurm(slurm, SLURM_JOBS[name], tmp_path)
+    first = json.loads(rankdbg("doctor", tmp_path, "--json").stdout)["failures"][0]
+    job = SLURM_JOBS[name]
+    assert (first["role"], first["mode"]) == ("root", job.modes[0])
+    if job.rank is not None:
+        assert (first["ranks"], first["host"]) == (str(job.rank), job.host)
 
 
 # --- pods -----------------------------------------------------------------------------------
@@ -127,13 +153,16 @@ def test_pods(tmp_path: Path) -> None:
         def end(document: dict[str, Any]) -> None:
             document["status"]["phase"] = "Failed"
             (status,) = document["status"]["containerStatuses"]
-            status["state"] = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+            ended = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-02T03:04:05Z"}
+            status["state"] = {"terminated": ended}
 
         pods.change("worker-0", end)
         said = until(lambda s: not s["cluster"]["running"], target, environment)
-        assert "OOMKilled" in said["cluster"]["silent_nodes"]["worker-0"]
-        assert said["failures"][0]["mode"] == "cuda_oom"
+        assert "OOMKilled" in said["cluster"]["no_response_nodes"]["worker-0"]
+        # What a container has written came before its end.
+        assert [each["mode"] for each in said["failures"]] == ["cuda_oom", "k8s_oomkilled"]
         assert MESH in itertools.chain(*logged(target, environment).values())
+        assert [each["mode"] for each in why(target, environment)] == ["cuda_oom", "k8s_oomkilled"]
     finally:
         pods.end()
 
@@ -150,6 +179,7 @@ def start_on(hosts: Hosts, rank: int, talk: Path) -> None:
     hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
 
 
+@pytest.mark.slow
 def test_ssh(tmp_path: Path) -> None:
     """Each host's files are read there; given paths too, with -t. A host that is gone is named."""
     hosts = Hosts(tmp_path, "host-1", "host-2")
@@ -171,12 +201,13 @@ def test_ssh(tmp_path: Path) -> None:
         )
         assert [failure["mode"] for failure in given["failures"]] == ["cuda_oom"]
         hosts.stop("host-2")
-        said = until(lambda s: bool(s["cluster"]["silent_nodes"]), target, environment)
-        assert list(said["cluster"]["silent_nodes"]) == ["host-2"]
+        said = until(lambda s: bool(s["cluster"]["no_response_nodes"]), target, environment)
+        assert list(said["cluster"]["no_response_nodes"]) == ["host-2"]
     finally:
         hosts.end()
 
 
+@pytest.mark.slow
 def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
     """Who follows is told that a host is lost and that it is back, and what is said there then."""
     hosts = Hosts(tmp_path, "host-1", "host-2")
@@ -208,12 +239,12 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
         for verb in told:
             has_told(verb, "mesh")
         hosts.stop("host-2")
-        has_told("doctor", "host-2 does not answer")
+        has_told("doctor", "host-2 does not respond")
         has_told("logs", "host-2: ")
         hosts.start("host-2")
         start_on(hosts, 1, talk)
         tell(talk, 1, OOM)
-        has_told("doctor", "host-2 answers again", "cuda_oom on rank 1")
+        has_told("doctor", "host-2 responds again", "cuda_oom on rank 1")
         has_told("logs", "host-2 can be read again", OOM)
         assert [process.poll() for process in following] == [None, None]  # they follow still
     finally:

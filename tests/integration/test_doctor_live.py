@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +101,28 @@ def test_a_file_that_all_ranks_write(logging_job: LoggingJob) -> None:
     assert text.returncode == 1
     assert "2 of 2 ranks run" in text.stdout
     assert max(map(len, text.stdout.splitlines())) <= 80
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin")
+@pytest.mark.parametrize(
+    ("rank", "file"),
+    [('sh -c \'exec "$0" "$@" 2>&1\'', ">mpi.log 2>/dev/null"), ("", "2>mpi.log >/dev/null")],
+    ids=["pty", "pipe"],
+)
+def test_output_through_mpirun(logging_job: LoggingJob, rank: str, file: str) -> None:
+    """mpirun reads its ranks' stdout from ptys, their stderr from pipes, and writes the file; a line
+    that it has tagged is that rank's, also where the rank does not say so itself."""
+    mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--tag-output", "-n", "2"]
+    logging_job.start(*mpirun, rank, sys.executable, shell=file)
+    said = logging_job.until(in_mesh(2))
+    log = str(logging_job.folder / "mpi.log")
+    assert [(file["path"], file["ranks"]) for file in said["files"]] == [(log, "0-1")]
+    logging_job.tell(1, OOM.removeprefix("[rank1]: "))
+    said = logging_job.until(lambda said: bool(said["failures"]))
+    assert (said["failures"][0]["mode"], said["failures"][0]["ranks"]) == ("cuda_oom", "1")
+    shown = logging_job.job.cli("logs", "1").stdout
+    assert "OutOfMemoryError" in shown
+    assert "<std" not in shown
 
 
 def test_output_into_tee(logging_job: LoggingJob) -> None:
@@ -215,6 +238,7 @@ def follow(tmp_path: Path) -> Iterator[Callable[..., Follower]]:
         follower.process.wait()
 
 
+@pytest.mark.slow
 def test_follow_a_job(logging_job: LoggingJob, follow: Callable[..., Follower]) -> None:
     """Phases and failures as they come, each once; it ends with the job."""
     logging_job.start(*LAUNCH, 2)
@@ -293,4 +317,4 @@ def test_a_report_that_cannot_be_kept(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(OOM + "\n")
     result = rankdbg("doctor", tmp_path / "a.log", "--save", "/proc/no")
     assert (result.returncode, "cuda_oom" in result.stdout) == (2, True)
-    assert "the report cannot be kept in /proc/no" in result.stderr
+    assert "cannot save the report in /proc/no" in result.stderr

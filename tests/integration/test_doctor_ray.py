@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 import ray_cluster
+from crashing_clusters import RAY_JOBS, run_on_ray
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.log_sources import NodeLogs
-from rankdbg.frontends.reports.doctor import DoctorReport
+from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
+from rankdbg.investigations.logs.log_sources import job_logs
 from rankdbg.session import Session
-from rankdbg.verdicts.log_rules import load_rules
+from rankdbg.verdicts.rules.log_rules import load_rules
 from ray_cluster import HEAD, OTHER, RayCluster, wait_for
 
 pytestmark = [
@@ -60,9 +61,8 @@ class Driver:
 
     def doctor(self) -> Any:
         """As `rankdbg doctor --json`, without a new way into the cluster each time."""
-        source = NodeLogs(self._session, RULES.patterns())
-        source.read()
-        return DoctorReport(source.scans(), RULES, source.state).as_json()
+        source = job_logs(self._session, RULES.patterns())
+        return LogDiagnosis.of(source.scan(), RULES, source.state).as_json()
 
     def until(self, look: Callable[[Any], bool]) -> Any:
         """What doctor says of this job, as soon as it runs and that is as wanted."""
@@ -113,7 +113,7 @@ def has_failed(said: Any) -> bool:
 
 
 def all_answer(said: Any) -> bool:
-    return (said["cluster"]["nodes"], said["cluster"]["silent_nodes"]) == (2, {})
+    return (said["cluster"]["nodes"], said["cluster"]["no_response_nodes"]) == (2, {})
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,10 @@ def test_an_actor_that_fails(start: Callable[[str], Driver], how: str, mode: str
             return False
         failure = said["failures"][0]
         place = failure["first"]["process"], failure["first"]["address"]
-        return (failure["mode"], *place) == (mode, "Trainer", OTHER)
+        # Of a constructor its own error, which is written behind the news of its death.
+        own = all("no checkpoint /data/step-100" in line for line in failure["lines"])
+        named = (failure["mode"], *place) == (mode, "Trainer", OTHER)
+        return named and (own or how != "constructor")
 
     first = driver.until(is_named)["failures"][0]
     assert first["role"] == "root"
@@ -199,6 +202,16 @@ def test_resources_that_nobody_has(start: Callable[[str], Driver]) -> None:
     """A placement group that waits for ever is a failure, though nothing has ended."""
     said = start("unscheduled").until(has_failed)
     assert said["failures"][0]["mode"] == "ray_no_resources"
+
+
+@pytest.mark.slow
+def test_files_of_a_job_that_crashed(cluster: RayCluster, tmp_path: Path) -> None:
+    """From files alone: the actor that was killed, its rank and node, though the log of the head
+    tells of the jobs before it, too."""
+    run_on_ray(cluster, RAY_JOBS["ray_killed"], tmp_path)
+    first = json.loads(rankdbg("doctor", tmp_path, "--json").stdout)["failures"][0]
+    assert first["mode"] in RAY_JOBS["ray_killed"].modes
+    assert (first["role"], first["ranks"], first["host"]) == ("root", "3", OTHER)
 
 
 def test_logs_of_workers(cluster: RayCluster, job: Job, tmp_path: Path) -> None:

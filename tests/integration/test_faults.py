@@ -68,8 +68,8 @@ def test_a_job_of_another_user(tmp_path: Path) -> None:
     finally:
         shutil.rmtree(place)
     assert result.returncode == 2
-    assert "nobody has jobs here; they are not yours to look into" in result.stderr
-    assert "hint: look as that user: sudo -u nobody rankdbg ps" in result.stderr
+    assert "nobody has jobs here, which you may not inspect" in result.stderr
+    assert "hint: run rankdbg as that user: sudo -u nobody rankdbg ps" in result.stderr
 
 
 def test_a_directory_full_of_garbage(job: Job) -> None:
@@ -90,11 +90,14 @@ def test_a_directory_full_of_garbage(job: Job) -> None:
     document = job.json("ps")
     assert [row["rank"] for row in document["ranks"]] == [0, 1]
     notes = [note for note in document["notes"] if str(here) in note]
-    assert notes == [f"9 files in {here} are not cards of rankdbg"]
+    assert notes == [f"9 files in {here} are not valid agent cards"]
     assert (here / "other.json").exists()
 
 
-@pytest.mark.parametrize("mode", ["rubbish", "half", "endless", "newer", "wrong", "hangs up"])
+HALF = pytest.param("half", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("mode", ["rubbish", HALF, "endless", "newer", "wrong", "hangs up"])
 def test_an_agent_that_misbehaves(job: Job, mode: str) -> None:
     """The others answer in time; this one is a silence with what can be said about it."""
     # Not under RANKDBG=1: it is to have no real agent beside the false one.
@@ -113,15 +116,15 @@ def test_an_agent_that_misbehaves(job: Job, mode: str) -> None:
         assert time.monotonic() - begun < timeout + 30
         document = json.loads(result.stdout)
         assert [(g["ranks"], g["value"]) for g in document["groups"]] == [("0-1", "2")]
-        (silence,) = document["silent"]
+        (silence,) = document["no_response"]
         assert silence["rank"] == 7
         expected = {
-            "rubbish": "not a message",
-            "half": "did not answer",
-            "endless": "a message of over",
+            "rubbish": "invalid message",
+            "half": "did not respond",
+            "endless": "message larger than",
             "newer": "update",
-            "wrong": "cannot be understood",
-            "hangs up": "hung up",
+            "wrong": "invalid answer of its agent",
+            "hangs up": "closed the connection",
         }
         assert expected[mode] in silence["reason"]
         # From outside it can still be seen.
@@ -129,7 +132,7 @@ def test_an_agent_that_misbehaves(job: Job, mode: str) -> None:
         assert seen["sources"] == {"7": "py-spy"}
         # And then it is known that it does not hold the GIL.
         if mode == "half":
-            late = re.compile(r"its agent did not answer within \d\.\d s")
+            late = re.compile(r"its agent did not respond within \d\.\d s")
             (row,) = [row for row in job.json("ps")["ranks"] if row["rank"] == 7]
             assert late.fullmatch(seen["why"]["7"]) and late.fullmatch(row["detail"])
     finally:
@@ -180,7 +183,7 @@ def test_several_jobs(job: Job, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "two")
     result = run(alone("stacks", prefix=start + ready), RANKDBG_DIR=str(tmp_path / "two"))
     assert result.returncode == 2
-    assert "error: 2 jobs run here: first, second" in result.stderr
+    assert "error: 2 jobs are running here: first, second" in result.stderr
     assert "hint: choose one: --job first" in result.stderr
 
 

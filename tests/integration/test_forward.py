@@ -19,6 +19,7 @@ from agents import Programs
 from backwards import serve_backwards
 from dap_client import DapClient
 from jobs import free_port, rankdbg
+from strangers import as_stranger, needs_root
 from waiting import processes_beside, wait_for
 
 
@@ -81,7 +82,7 @@ def test_port_where_nobody_listens_is_said(echo: int) -> None:
         nobody = silent.getsockname()[1]
         with forwarding(f"{nobody}:0", f"{echo}:0") as (process, port):
             assert said_back(port, b"") == b""
-            assert f"nobody listens on port {nobody} there" in process.stderr.readline()  # type: ignore[union-attr]
+            assert f"nothing listens on port {nobody} there" in process.stderr.readline()  # type: ignore[union-attr]
             second = int(re.findall(r":(\d+) ->", process.stdout.readline())[0])  # type: ignore[union-attr]
             assert said_back(second, b"abc") == b"cba"
 
@@ -113,6 +114,51 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:
         return 0
+
+
+SENDS = """
+    import socket, struct, sys
+    host, port, then = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    for _ in range(20):
+        client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        client.settimeout(20)
+        client.connect((host, port))
+        try:
+            client.sendall(b"stolen")
+            if then == "waits":
+                client.shutdown(socket.SHUT_WR)
+                while heard := client.recv(100):
+                    print(heard, flush=True)
+            elif then == "resets":
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        except OSError:
+            pass
+        client.close()
+"""
+
+
+@needs_root
+@pytest.mark.parametrize("host", ["127.0.0.1", "::ffff:127.0.0.1"])
+@pytest.mark.parametrize("then", ["waits", "closes", "resets"])
+def test_another_user_reaches_nothing(host: str, then: str) -> None:
+    """Not even a connection to the port there is opened, however it comes and goes; the terminal
+    says so in a line or two, and this user is served before and after."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as there:
+        there.settimeout(30)
+        with forwarding(f"{there.getsockname()[1]}:0") as (process, port):
+            heard, _ = as_stranger(SENDS, host, port, then).communicate(timeout=60)
+            assert heard == ""
+            for family in ("127.0.0.1", "::ffff:127.0.0.1"):
+                with socket.create_connection((family, port), 30) as ours:
+                    ours.sendall(b"ours")
+                    ours.shutdown(socket.SHUT_WR)
+                    arrived, _ = there.accept()  # the first that has come at all
+                    with arrived:
+                        assert arrived.recv(100) == b"ours"
+            process.terminate()
+            _, said = process.communicate(timeout=20)
+    assert 1 <= len(said.splitlines()) <= 2
+    assert all(line.startswith("rankdbg: refused a connection ") for line in said.splitlines())
 
 
 @pytest.mark.parametrize("ports", ["x", "0", "70000", "5680-5678", "5678:x", ""])

@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job
-from rankdbg.node import attaching, processes
-from rankdbg.node.gpus import Gpus
-from rankdbg.node.probes import cudagdb, pyspy
+from jobs import PROGRAMS, Job, meeting
+from rankdbg.node.machine import nccl_ras, processes
+from rankdbg.node.machine.gpus import Gpus
+from rankdbg.node.probes import attaching, cudagdb, pyspy
 from rankdbg.session import Session
-from rankdbg.verdicts.gpu_signs import signs, used_by
+from rankdbg.verdicts.hangs.gpu_signs import signs, used_by
+from rankdbg.wire.decoding import decode
+from rankdbg.wire.node_answers import GpuFigures, NcclState
 from waiting import wait_for
 
 HERE = Gpus().look(time.monotonic() + 10)
@@ -78,8 +80,9 @@ def gpu_of(pid: int) -> Any:
     that of the kernel."""
 
     def look() -> Any:
-        found = used_by(pid, Gpus().look(time.monotonic() + 5)["gpus"])
-        return found[0] if found and found[0]["utilization"] >= 99 else None
+        told = decode(GpuFigures, Gpus().look(time.monotonic() + 5))
+        found = used_by(pid, told.gpus)
+        return found[0] if found and (found[0].utilization or 0) >= 99 else None
 
     return wait_for(look, "full use")
 
@@ -126,8 +129,8 @@ def test_nvml_sees_full_use_at_little_power(stuck: Stuck) -> None:
     """The sign of a kernel that waits; and the process is named as the one that computes."""
     gpu = gpu_of(stuck.pid)
     assert [sign.name for sign in signs(gpu)] == ["spinning"], gpu
-    assert gpu["name"] and gpu["uuid"].startswith("GPU-")
-    assert gpu["memory_total"] > gpu["memory_used"] > 0
+    assert gpu.name and gpu.uuid.startswith("GPU-")
+    assert gpu.memory_total > gpu.memory_used > 0
 
 
 def test_pyspy_shows_where_the_host_waits(stuck: Stuck) -> None:
@@ -140,7 +143,7 @@ def test_pyspy_shows_where_the_host_waits(stuck: Stuck) -> None:
 def test_pids_are_those_of_the_container() -> None:
     """In a PID namespace of its own NVML's numbers are the ones that are valid there, or none."""
     look = (
-        "import json, time; from rankdbg.node.gpus import Gpus;"
+        "import json, time; from rankdbg.node.machine.gpus import Gpus;"
         "print(json.dumps(Gpus().look(time.monotonic() + 5)))"
     )
     script = f"""
@@ -167,12 +170,13 @@ def test_session_has_the_gpus_of_each_node_and_saves_them(job: Job, tmp_path: Pa
         session.collect_all(ranks)
         session.save(tmp_path / "saved")
     (answer,) = live.values()
-    assert isinstance(answer, dict) and answer["gpus"][0]["uuid"]
+    assert isinstance(answer, GpuFigures)
+    assert answer.gpus[0].uuid
 
     with Session(f"snapshot:{tmp_path / 'saved'}") as session:
         (saved,) = session.gpus().values()
-    assert isinstance(saved, dict)
-    assert saved["gpus"][0]["uuid"] == answer["gpus"][0]["uuid"]
+    assert isinstance(saved, GpuFigures)
+    assert saved.gpus[0].uuid == answer.gpus[0].uuid
 
 
 def test_stuck_kernel_before_a_collective(job: Job) -> None:
@@ -184,7 +188,7 @@ def test_stuck_kernel_before_a_collective(job: Job) -> None:
         lambda: (seen := job.json("collectives")) and seen["state"] == "held up" and seen,
         "held up",
     )
-    assert found["guilty"] == "0"
+    assert found["culprit"] == "0"
     assert found["culprits"][0]["entered"]["operation"] == "all_reduce"
 
 
@@ -203,7 +207,42 @@ def test_why_names_the_kernel(tmp_path: Path) -> None:
         for options in ((), ("--outside",)):
             verdict = job.json("why", *options)
             assert verdict["stuck"] is True, verdict
-            assert (verdict["guilty"], verdict["cause"]) == ("0", "kernel-never-ends")
+            assert (verdict["culprit"], verdict["cause"]) == ("0", "kernel-never-ends")
             assert any("does little" in text for text in verdict["evidence"]), verdict
+            assert (
+                "spin_kernel (grid 1x1x1, block 1x1x1) does not end"
+                in verdict["findings"][0]["says"]
+            ), verdict
     finally:
         job.end()
+
+
+@pytest.mark.parametrize("how", ["stop", "go"])
+def test_stop_holds_the_timeout_of_nccl(job: Job, how: str) -> None:
+    """A collective that begins while a thread is stopped may last longer than its group's timeout;
+    without a stop the watchdog of NCCL ends the job as ever."""
+    process = job.start(sys.executable, PROGRAMS / "held_nccl.py", how)
+    output, errors = process.communicate(timeout=2 * PATIENCE)
+    if how == "stop":
+        assert (process.returncode, output) == (0, "survived\n"), errors
+    else:
+        assert process.returncode != 0
+        assert "Watchdog caught collective operation timeout" in errors
+
+
+def test_nccl_tells_what_it_has_counted(job: Job) -> None:
+    """From outside, through NCCL's own thread: rank 1 has launched one operation less."""
+    launcher, program = PROGRAMS / "launch.py", PROGRAMS / "nccl_counts.py"
+    process = job.start(sys.executable, launcher, 2, program, env=meeting())
+    assert [process.stdout.readline() for _ in range(2)] == ["reduced\n"] * 2
+    job.wait_at("<module>", "wait_for_input_files", patience=PATIENCE)
+    ranks = job.ranks()
+    found = nccl_ras.ask([rank.pid for rank in ranks], time.monotonic() + 10)
+    ((_, told),) = found.items()
+    (communicator,) = decode(NcclState, {"communicators": told}).communicators
+    assert communicator.size == 2
+    counted = {each.pid: each.launched["AllReduce"] for each in communicator.ranks}
+    assert counted == {rank.pid: 4 - (rank.number or 0) for rank in ranks}
+    verdict = job.json("why", "--outside")
+    assert (verdict["stuck"], verdict["culprit"]) == (True, "1"), verdict
+    assert any("all_reduce" in text for text in verdict["evidence"]), verdict

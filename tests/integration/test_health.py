@@ -10,19 +10,26 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobs import Job
-from rankdbg.node import health, kernel_log
-from rankdbg.node.discovery import Process
-from rankdbg.node.processes import read_stat
-from rankdbg.verdicts.health import complaints
-from rankdbg.verdicts.log_rules import load_rules
+from rankdbg.node.machine import kernel_log, node_figures
+from rankdbg.node.machine.processes import read_stat
+from rankdbg.node.roster.discovery import Process
+from rankdbg.verdicts.node_health import complaints
+from rankdbg.verdicts.rules.log_rules import load_rules
+from rankdbg.wire.decoding import decode
+from rankdbg.wire.node_answers import NodeFigures
 from waiting import wait_for
 
 LIMIT = 64 << 20
 NOTHING = {"disks": [], "memory": {"size": 0, "available": 0, "groups": []}, "processes": []}
+
+
+def figures(**known: Any) -> NodeFigures:
+    return decode(NodeFigures, {**NOTHING, **known})
 
 
 @pytest.fixture
@@ -52,13 +59,13 @@ def test_a_process_that_was_killed_for_its_memory(limited: Path) -> None:
         eater = subprocess.Popen([sys.executable, "-S", "-c", eats])
         assert eater.wait(30) == -signal.SIGKILL
         rank = Process(lives.pid, 1, 0, True, {}, [])
-        told = health.look([rank], [])
+        told = node_figures.look([rank], [])
     finally:
         lives.kill()
         lives.wait()
     (group,) = [g for g in told["memory"]["groups"] if g["group"] == f"/{limited.name}"]
     assert (group["limit"], group["kills"]) == (LIMIT, 1)
-    said = [c.text for c in complaints({**NOTHING, "memory": told["memory"]}, [])]
+    said = [c.text for c in complaints(figures(memory=told["memory"]), [])]
     assert f"the kernel has killed once in control group /{limited.name}" in " ".join(said)
 
     hits = kernel_log.find(load_rules().patterns(), begun - 1)
@@ -66,8 +73,11 @@ def test_a_process_that_was_killed_for_its_memory(limited: Path) -> None:
     assert all(hit.stamp[:4] == time.strftime("%Y") for hit in hits)
 
 
-def test_a_rank_that_was_killed_for_its_memory(job: Job, limited: Path, tmp_path: Path) -> None:
-    """doctor names it, though its own log says nothing."""
+@pytest.mark.parametrize("output", ["log", "/dev/null"])
+def test_a_rank_that_was_killed_for_its_memory(
+    job: Job, limited: Path, tmp_path: Path, output: str
+) -> None:
+    """doctor names it, though its own log says nothing, or there is none."""
     eats = f"open('{limited}/cgroup.procs', 'w').write('0'); bytearray(1 << 28)"
     program = (
         "import os, sys, time\n"
@@ -77,7 +87,7 @@ def test_a_rank_that_was_killed_for_its_memory(job: Job, limited: Path, tmp_path
         "time.sleep(600)\n"
     )
     (tmp_path / "train.py").write_text(program)
-    with (tmp_path / "log").open("w") as log:
+    with (tmp_path / output).open("w") as log:
         ranks = [
             job.start(
                 *(sys.executable, tmp_path / "train.py"),
@@ -98,9 +108,37 @@ def test_a_rank_that_was_killed_for_its_memory(job: Job, limited: Path, tmp_path
     assert result.returncode == 1, result.stdout + result.stderr
     report = json.loads(result.stdout)
     first = report["failures"][0]
-    assert (first["mode"], first["ranks"]) == ("k8s_oomkilled", "1"), result.stdout
+    # In a container of Kubernetes the process has a score by which that can be told.
+    assert first["mode"] in ("host_oom_kernel", "k8s_oomkilled")
+    assert first["ranks"] == "1", result.stdout
     assert len(report["failures"]) == 1
     assert "Killed process" in first["lines"][0]
+
+
+def eat_in(group: Path) -> int:
+    """Have the kernel kill a process there, and return its pid."""
+    eats = f"open('{group}/cgroup.procs', 'w').write('0'); bytearray(1 << 28)"
+    eater = subprocess.Popen([sys.executable, "-S", "-c", eats])
+    assert eater.wait(30) == -signal.SIGKILL
+    return eater.pid
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_kill_beside_a_job(job: Job, limited: Path, tmp_path: Path, inside: bool) -> None:
+    """Is a failure of the job where it was in the control group of its ranks: that of another
+    container is not mentioned."""
+    with (tmp_path / "log").open("w") as log:
+        job.start_ranks("waits", stdout=log, stderr=log)
+    (rank,) = job.wait_at("waits")
+    if inside:
+        (limited / "cgroup.procs").write_text(str(rank.pid))
+    killed = eat_in(limited)
+    result = job.cli("doctor", "--json", tmp_path / "log", "-t", "local")
+    job.end()
+    report = json.loads(result.stdout)
+    named = [f for f in report["failures"] if f"process {killed} " in " ".join(f["lines"])]
+    assert bool(named) is inside, result.stdout
+    assert inside or str(killed) not in result.stdout
 
 
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
@@ -112,29 +150,60 @@ def test_a_disk_that_is_full(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], check=True)
     try:
         (place / "full").write_bytes(bytes((1 << 20) - 4096))
-        told = health.look([], [str(place), str(place / ".")])
+        told = node_figures.look([], [str(place), str(place / ".")])
     finally:
         subprocess.run(["umount", place], check=True)
     ours = [disk for disk in told["disks"] if disk["place"] == str(place)]
     assert len(ours) == 1
-    said = [c.text for c in complaints({**NOTHING, "disks": ours}, [])]
+    said = [c.text for c in complaints(figures(disks=ours), [])]
     assert said == [f"{place} is full: 4 KiB of 1 MiB are free"]
 
 
+def rank(pid: int) -> Process:
+    return Process(pid, 0, os.getpid(), True, {}, [])
+
+
 def test_children_that_nobody_collects() -> None:
-    """Are named with the parent who should; its own ordinary children are not."""
+    """Are named with the parent who should; its own ordinary children are not, and neither are
+    those of processes that have nothing to do with the ranks of the job."""
     program = "import os; print(os.fork() or os._exit(0), flush=True); input()"
     parent = subprocess.Popen(
         [sys.executable, "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+    other = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
     try:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         wait_for(lambda: read_stat(child) is not None and read_stat(child).state == "Z", "ended")
-        held = [p for p in health.look([], [])["processes"] if p["parent"] == parent.pid]
+        held = [p for p in node_figures.look([], [])["processes"] if p["parent"] == parent.pid]
+        of_rank = {p["pid"] for p in node_figures.look([rank(parent.pid)], [])["processes"]}
+        of_others = {p["pid"] for p in node_figures.look([rank(other.pid)], [])["processes"]}
     finally:
+        other.kill()
+        other.wait()
         parent.kill()
         parent.wait()
     assert [(p["state"], p["pid"]) for p in held] == [("Z", child)]
-    (complaint,) = complaints({**NOTHING, "processes": held}, [])
-    assert f"not collected by their parent {parent.pid}" in complaint.text
+    assert child in of_rank and child not in of_others
+    (complaint,) = complaints(figures(processes=held), [])
+    assert f"process {parent.pid} has not collected" in complaint.text
+
+
+def test_children_of_another_job(job: Job) -> None:
+    """One job's child that was not collected is not told of another job on the same node."""
+    name = job.name
+    program = "import os; os.fork() or os._exit(0); print('ready', flush=True); input()"
+    for number, code in enumerate((program, "print('ready', flush=True); input()")):
+        job.name = f"{name}-{number}"
+        words = (sys.executable, "-c", code)
+        process = job.start(*words, env={"RANK": "0", "WORLD_SIZE": "1"}, stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+    with job.session() as session:
+        jobs = session.roster().jobs(True)
+        parents = []
+        for number in range(2):
+            ranks = jobs[f"{name}-{number}"]
+            (told,) = session.health([], 1.0, ranks=ranks).values()
+            pids = {rank.pid for rank in ranks}
+            parents.append([held.parent in pids for held in told.processes if held.state == "Z"])
+    assert parents == [[True], []]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from agents import Programs
-from jobs import PATIENCE, PROGRAMS, TORCHRUN, Job, rankdbg
+from jobs import PATIENCE, PROGRAMS, Job, meeting, rankdbg
 from stopping import Stops
 from waiting import wait_for
 
@@ -37,39 +38,53 @@ def takes_long(test: Any) -> Any:
 class Torch(Stops):
     """Two gloo ranks of programs/groups_torch.py ."""
 
-    def start(self, function: str, seconds: int = 5, *options: str) -> Any:
+    process: Any = None
+
+    def start(self, function: str, seconds: int = 5, *options: str, **settings: Any) -> Any:
         pytest.importorskip("torch", reason="needs torch")
-        return self.job.start_torch(2, GROUPS, function, seconds, options=options)
+        process = self.job.start_torch(2, GROUPS, function, seconds, options=options, **settings)
+        self.process = process
+        return process
 
     def wait(
         self, wanted: Callable[[list[Any]], bool] | int, patience: float = LOADING
     ) -> list[Any]:
-        return super().wait(wanted, patience)
+        def arrived(stops: list[Any]) -> bool:
+            if (process := self.process) is not None:
+                assert process.poll() is None, process.communicate()
+            if isinstance(wanted, int):
+                return [stop["state"] for stop in stops] == ["stopped"] * wanted
+            return wanted(stops)
+
+        return super().wait(arrived, patience)
 
     def outstay(self, process: Any, seconds: float) -> None:
-        """Let the stopped ranks stand for so long, and then go on."""
+        """Let the stopped rank stand for so long, and then go on. Only this one: the other may
+        have come to its own stop before `continue all` reaches it."""
         self.wait(1)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         assert process.poll() is None, process.communicate()[1]
-        assert len(self.wait(1)) == 1
-        assert "goes on" in self.job.cli("continue", "all").stdout
+        (stop,) = self.wait(1)
+        assert "resumed" in self.job.cli("continue", stop["rank"]).stdout
 
-    def ask(self, expression: str) -> list[str]:
+    def ask(self, expression: str, ranks: str = "all") -> list[str]:
         """The different values of it, as text."""
-        return [group["value"] for group in self.job.json("ask", "all", expression)["groups"]]
+        return [group["value"] for group in self.job.json("ask", ranks, expression)["groups"]]
 
     def wait_until(self, expression: str, value: object) -> None:
         wait_for(lambda: self.ask(expression) == [str(value)], lambda: self.ask(expression))
 
     def start_stopped(self) -> None:
-        self.start("both_stop")
+        """The stops hold no timeouts themselves: what a shell does is to be seen."""
+        self.start("both_stop", env={"RANKDBG_HOLD_TIMEOUTS": "0"})
         self.wait(2)
 
     def finish(self, process: Any) -> None:
         output, errors = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, errors
         assert output == "together 2\n" * 2
+        assert "on other nodes" not in errors
 
 
 @pytest.fixture
@@ -112,29 +127,90 @@ class Shells:
 
 @takes_long
 def test_a_job_outlives_a_long_stop(torch_job: Torch) -> None:
-    """Held for 15 seconds in one rank, with a timeout of 5, the job goes on and finishes."""
-    process = torch_job.start("before_reduce", 5, "--hold-timeouts")
-    torch_job.outstay(process, 15)
+    """Held for longer than its timeout in one rank, the job goes on and finishes."""
+    process = torch_job.start("before_reduce", 4, "--hold-timeouts")
+    torch_job.outstay(process, 6)
     torch_job.finish(process)
 
 
 @takes_long
-def test_without_it_the_job_dies(torch_job: Torch, tmp_path: Path) -> None:
-    """The same job, where nobody asked to hold its timeouts."""
-    (tmp_path / "meeting").mkdir()
-    words = ("before_reduce", 5, tmp_path / "meeting")
-    process = torch_job.job.start(*TORCHRUN, 2, GROUPS, *words)
+def test_without_it_the_job_dies(torch_job: Torch) -> None:
+    """The same job, where the user does not want its timeouts to be held."""
+    process = torch_job.start("before_reduce", 5, env={"RANKDBG_HOLD_TIMEOUTS": "0"})
+    torch_job.wait(1)
+    (stopped,) = torch_job.job.wait_for(lambda ranks: [rank.number for rank in ranks] == [0])
+    os.kill(stopped.pid, signal.SIGKILL)  # as launchers do when another rank has died
     _, errors = process.communicate(timeout=150)
     assert process.returncode != 0
     assert "Timed out waiting 5000ms" in errors
 
 
 @takes_long
+def test_a_stop_holds_the_timeouts_of_the_other_ranks(torch_job: Torch) -> None:
+    """Without any option and without a shell: rank 1 enters the collective after rank 0 has
+    stopped, waits for longer than its limit, and the job finishes. After the stop the timeouts
+    stay held for a while, and for the next stop."""
+    process = torch_job.start("held_before_reduce")
+    torch_job.outstay(process, 8)
+    torch_job.wait(lambda stops: [stop["rank"] for stop in stops] == [1])
+    assert torch_job.ask(LIMITS, "1") == [str([LONG])]  # rank 0 may have left the program
+    torch_job.job.cli("continue", "all")
+    torch_job.finish(process)
+
+
+@takes_long
+def test_timeouts_are_back_when_the_stopped_rank_is_gone(torch_job: Torch) -> None:
+    """A stop's hold is a lease: nobody has to live to take it back."""
+    torch_job.start("one_stops")
+    (stop,) = torch_job.wait(1)
+    torch_job.wait_until(LIMITS, [LONG])
+    os.kill(stop["pid"], signal.SIGKILL)
+    torch_job.wait_until(LIMITS, [5])
+
+
+@takes_long
+def test_a_rank_that_waits_already_is_named(torch_job: Torch, tmp_path: Path) -> None:
+    """Its collective keeps the limit with which it began: the stopped rank says so on stderr."""
+    go = tmp_path / "go"
+    process = torch_job.start("stops_late", 300, env={"STOP_WHEN": str(go)})
+    torch_job.job.wait_at("stops_late", "reduce_alone", patience=LOADING)
+    go.touch()
+    torch_job.wait(1)
+    lines = iter(process.stderr.readline, "")
+    (warning,) = itertools.islice((line for line in lines if "already waiting" in line), 1)
+    assert warning.startswith("rankdbg: rank 0 is stopped, but rank 1 was already waiting in ")
+    assert "all_reduce and times out in " in warning
+
+
+@takes_long
+def test_ranks_on_other_nodes_are_spoken_of(job: Job, tmp_path: Path) -> None:
+    """They cannot be told: the stopped rank says once what holds their timeouts too."""
+    pytest.importorskip("torch", reason="needs torch")
+    where = meeting()
+    nodes = [
+        job.start(
+            *(sys.executable, GROUPS, "before_reduce", 300),
+            env={**where, "RANK": str(rank), "WORLD_SIZE": "2", **directory},
+        )
+        for rank, directory in enumerate(({}, {"RANKDBG_DIR": str(tmp_path / "other")}))
+    ]
+    Torch(job).wait(1)
+    lines = iter(nodes[0].stderr.readline, "")
+    (warning,) = itertools.islice((line for line in lines if "on other nodes" in line), 1)
+    assert warning.startswith("rankdbg: rank 0 is stopped: ranks on other nodes")
+    assert "rankdbg shell" in warning and "--hold-timeouts" in warning
+    job.cli("continue", "all")
+    rest = [process.communicate(timeout=PATIENCE) for process in nodes]
+    assert [output for output, _ in rest] == ["together 2\n"] * 2
+    assert "on other nodes" not in rest[0][1] + rest[1][1]
+
+
+@takes_long
 def test_what_else_would_time_out(torch_job: Torch) -> None:
     """To make a group and to use it, recv, monitored_barrier and the store wait as well."""
-    process = torch_job.start("before_all_else", 5, "--hold-timeouts")
+    process = torch_job.start("before_all_else", 4, "--hold-timeouts")
     for _ in range(6):
-        torch_job.outstay(process, 7)
+        torch_job.outstay(process, 5)
     torch_job.finish(process)
 
 
@@ -228,5 +304,5 @@ def test_a_program_without_torch(programs: Programs) -> None:
     assert programs.ask(process.pid, "hold", holder="me", lease=0) == held  # by the run
     other = programs.start("import threading; print(1, flush=True); threading.Event().wait()")
     assert programs.ask(other.pid, "hold", holder="me", lease=1) == held
-    holders = "__import__('rankdbg.agent.timeouts', fromlist=['_'])._holders"
+    holders = "__import__('rankdbg.agent.groups.timeouts', fromlist=['_'])._holders"
     wait_for(lambda: programs.evaluate(other.pid, holders).get("text") == "{}", "the lease ends")

@@ -245,15 +245,15 @@ def test_session_directory_of_ray(tmp_path: Path) -> None:
     [
         (["nowhere/"], "no file or directory nowhere/"),
         (["train.log"], "no file or directory train.log"),
-        (["3", "4"], "ranks are one word"),
-        ([".", "--grep", "["], "is no regular expression"),
-        ([".", "--since", "yesterday"], "--since 'yesterday' is no time"),
+        (["3", "4"], "ranks must be one argument, not 3 4"),
+        ([".", "--grep", "["], "invalid regular expression '[' for --grep"),
+        ([".", "--since", "yesterday"], "invalid time 'yesterday' for --since"),
         ([".", "--since", "10:41", "--until", "10:40"], "is not before"),
-        ([".", "--tail", "0"], "is not a whole number"),
+        ([".", "--tail", "0"], "invalid number '0': expected a whole number"),
         ([".", "--diff"], "--diff compares ranks"),
         ([".", "--follow", "--diff"], "not allowed with"),
         (["tp=0", "."], "no dimension tp"),
-        (["-t", "snapshot:x"], "a snapshot holds no logs"),
+        (["-t", "snapshot:x"], "a snapshot contains no logs"),
     ],
 )
 def test_bad_input(tmp_path: Path, words: list[str], message: str) -> None:
@@ -273,7 +273,7 @@ def test_number_that_is_a_directory(tmp_path: Path) -> None:
         (tmp_path / str(rank) / "rank.log").write_text(f"[rank{rank}]: hello\n")
     shown = rankdbg("logs", "0", cwd=tmp_path)
     assert shown.stdout.split() == ["0", "hello"]
-    assert "for the rank: 'ranks(0)'" in shown.stderr
+    assert "to select the rank, write 'ranks(0)'" in shown.stderr
     assert rankdbg("logs", "ranks(1)", ".", cwd=tmp_path).stdout.split() == ["1", "hello"]
 
 

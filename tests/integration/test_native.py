@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
-from rankdbg.frontends.suspects import suspects
+from rankdbg.investigations.reading_stacks import suspects
 from rankdbg.session import Session
 from rankdbg.types import Rank, Sampled
 from waiting import wait_for
@@ -91,6 +91,7 @@ def test_gdb(job: Job) -> None:
     assert not stack[0].startswith(("Condition", "_PyEval"))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_who_holds_the_gil(job: Job) -> None:
     """The thread that holds it in all samples from outside, and those that wait for it; stacks
@@ -157,17 +158,17 @@ def test_cuda_without_cuda_gdb(job: Job) -> None:
     job.wait_at("waits", "waits_elsewhere", "waits")
     document = job.stacks_seen_by({"0": "agent", "1": "py-spy", "2": "agent"}, "--cuda")
     assert document["why"].keys() == {"1"}
-    assert document["why"]["1"].startswith("no cuda-gdb: cuda-gdb is not there")
+    assert document["why"]["1"].startswith("no cuda-gdb: cuda-gdb not found")
     assert job.json("stacks", "--cuda=all")["why"].keys() == {"0", "1", "2"}
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--cuda", "3"], "ranks come first: rankdbg stacks 3 --cuda"),
+        (["--cuda", "3"], "ranks go first: rankdbg stacks 3 --cuda"),
         (["--native", "--gdb"], "not allowed with"),
-        (["--exe", "python"], "--exe goes with --core"),
-        (["--core", "x", "--job", "y"], "--core reads files and takes no --job"),
+        (["--exe", "python"], "--exe needs --core"),
+        (["--core", "x", "--job", "y"], "--core reads files and does not take --job"),
     ],
 )
 def test_bad_input(words: list[str], said: str) -> None:

@@ -14,6 +14,8 @@ import pytest
 
 from jobs import PROGRAMS, Job
 
+if not Path("/dev/nvidiactl").exists():
+    pytest.skip("there is no GPU", allow_module_level=True)
 torch = pytest.importorskip("torch", reason="there is no torch")
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),

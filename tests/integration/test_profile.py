@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,8 +19,9 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
-from rankdbg.frontends import cli, pictures
-from rankdbg.node.processes import read_stat, read_thread
+from rankdbg.frontends import cli
+from rankdbg.investigations import profile_files
+from rankdbg.node.machine.processes import read_stat, read_thread
 from rankdbg.types import Rank
 from waiting import wait_for
 
@@ -125,7 +127,7 @@ def places(document: Any, rank: int) -> dict[str, float]:
 def test_ranks_without_agents(plain: Job, tmp_path: Path) -> None:
     """Where each main thread spends its time, in shares that add up to all of it."""
     document = profile_samples(plain, tmp_path / "out")
-    assert document["silent"] == []
+    assert document["no_response"] == []
     assert [sum(places(document, rank).values()) for rank in range(4)] == pytest.approx(
         [1.0] * 4, abs=0.001
     )
@@ -179,7 +181,7 @@ def test_it_is_shown_in_the_browser(plain: Job, tmp_path: Path) -> None:
     options = ("--seconds", "2", "--output", second, "1", "--open")
     result = plain.cli("profile", *options, env={"BROWSER": "", "DISPLAY": "", "PATH": ""})
     assert result.returncode == 0, result.stderr
-    assert f"no browser here; open this file in one: {second}/flame.html" in result.stderr
+    assert f"no browser found; open this file in a browser: {second}/flame.html" in result.stderr
 
 
 def test_ctrl_c_keeps_what_there_is(plain: Job, tmp_path: Path) -> None:
@@ -208,11 +210,12 @@ def test_a_rank_that_dies_in_the_middle(job: Job, tmp_path: Path) -> None:
     document = finish(started)
     assert [(entry["rank"], entry["notes"]) for entry in document["ranks"]] == [
         (0, []),
-        (1, ["it ended in the middle"]),
+        (1, ["it ended while recording"]),
     ]
     assert places(document, 1) == {"waits": 1.0}
 
 
+@pytest.mark.slow
 def test_ranks_that_spend_no_time(job: Job, tmp_path: Path) -> None:
     """Stopped, dead: the reason, as stacks gives it; one in state D is looked at all the same."""
     job.start_ranks("waits", "waits", "waits", "in_state_d", env={"BEHAVE_SCRATCH": str(tmp_path)})
@@ -225,26 +228,29 @@ def test_ranks_that_spend_no_time(job: Job, tmp_path: Path) -> None:
     os.kill(pids[2], signal.SIGKILL)
     job.wait_for(lambda ranks: {"stopped", "zombie"} <= {rank.state for rank in ranks})
     document = profile(job, tmp_path / "out")
-    reasons = {entry["rank"]: entry["reason"] for entry in document["silent"]}
-    assert reasons[1] == f"stopped by a signal; kill -CONT {pids[1]} lets it go on"
-    assert reasons[2].endswith("has not collected it (zombie)")
+    reasons = {entry["rank"]: entry["reason"] for entry in document["no_response"]}
+    assert reasons[1] == f"stopped by a signal; kill -CONT {pids[1]} resumes it"
+    assert reasons[2].endswith("has not reaped it (zombie)")
     notes = {entry["rank"]: entry["notes"] for entry in document["ranks"]}
     assert notes[0] == []
     assert notes[3][0].startswith("process is in state D")
 
 
 BAD_INPUT = {
-    ("--seconds", "0"): "argument --seconds: '0' is not a number of seconds above 0",
+    (
+        "--seconds",
+        "0",
+    ): "argument --seconds: invalid time '0': expected a number of seconds above 0",
     ("--kind", "gpu"): "argument --kind: invalid choice: 'gpu'",
-    ("--kind", "nsys", "--diff", "0", "1"): "--diff is not for --kind nsys",
-    ("--rate", "0"): "argument --rate: '0' is not a whole number from 1 to 1000",
+    ("--kind", "nsys", "--diff", "0", "1"): "--diff does not work with --kind nsys",
+    ("--rate", "0"): "argument --rate: invalid number '0': expected a whole number from 1 to 1000",
     ("99",): "no rank 99",
     ("--diff", "0", "99"): "no rank 99",
     ("--diff", "0,1", "0-1"): "--diff names the same ranks twice: 0-1",
     ("0", "--diff", "0", "1"): "--diff names ranks that are not profiled: 1",
-    ("--kind", "torch", "--rate", "5"): "--rate is for --kind cpu",
-    ("--kind", "memory", "--stack"): "--stack is for --kind torch",
-    ("--output", "/etc"): "/etc is already there",
+    ("--kind", "torch", "--rate", "5"): "--rate needs --kind cpu",
+    ("--kind", "memory", "--stack"): "--stack needs --kind torch",
+    ("--output", "/etc"): "/etc already exists",
     ("--output", "/proc/no/such"): "cannot write /proc/no/such: No such file or directory",
 }
 
@@ -285,7 +291,7 @@ def test_a_full_disk_at_home(plain: Job, tmp_path: Path) -> None:
         assert result.returncode == 2
         assert result.stderr.splitlines()[1:] == [
             f"error: cannot write {folder}: No space left on device",
-            "  hint: --output DIR, where there is room",
+            "  hint: choose another directory: --output DIR",
         ]
         assert list(disk.iterdir()) == []
 
@@ -332,7 +338,7 @@ def test_memory(training: Job, tmp_path: Path) -> None:
     """Who holds it, by memray: the rank that hoards, at its line."""
     pytest.importorskip("memray", reason="needs memray")
     document = profile_steps(training, tmp_path / "out", "--kind", "memory", count=12)
-    assert document["silent"] == []
+    assert document["no_response"] == []
     (row,) = [row for row in document["rows"] if row["where"]["function"] == "load_batch"]
     held = [s * e["whole"] for s, e in zip(row["shares"], document["ranks"], strict=True)]
     assert held[2] > 5_000_000 > held[0] + held[1]
@@ -355,7 +361,7 @@ def test_operators_of_all_ranks_on_one_time_line(training: Job, tmp_path: Path) 
     ranks go on, and can be profiled again."""
     for folder, options in ((tmp_path / "first", ()), (tmp_path / "second", ("--stack",))):
         document = profile_steps(training, folder, "--kind", "torch", *options)
-        assert document["silent"] == []
+        assert document["no_response"] == []
         assert [entry["notes"] for entry in document["ranks"]] == [[], [], []]
         waits = {row["where"]["function"] for row in document["rows"] if row["waits"]}
         assert "gloo:all_reduce" in waits
@@ -375,7 +381,7 @@ def test_ranks_that_stand_still(training: Job, tmp_path: Path) -> None:
 
         def still() -> Any:
             document = profile(training, folder := next(folders), "0,1", "--kind", "torch")
-            idle = all(pictures.NOTHING_DONE in entry["notes"] for entry in document["ranks"])
+            idle = all(profile_files.NOTHING_DONE in entry["notes"] for entry in document["ranks"])
             return (document, operators(folder)) if idle else None
 
         document, done = wait_for(still, "ranks that wait")
@@ -388,7 +394,7 @@ def test_ranks_that_stand_still(training: Job, tmp_path: Path) -> None:
     (row,) = document["rows"]
     assert row["shares"] == [1.0, 1.0]
     assert document["slowest"] is None
-    assert f"note: ranks 0-1: {pictures.NOTHING_DONE}" in text
+    assert f"note: ranks 0-1: {profile_files.NOTHING_DONE}" in text
 
 
 @in_training
@@ -400,9 +406,9 @@ def test_a_full_disk_of_a_node(training: Job, tmp_path: Path) -> None:
         wait_for_steps(training, 6)
         started.send_signal(signal.SIGINT)
         document = finish(started, 1)
-        reasons = {entry["rank"]: entry["reason"] for entry in document["silent"]}
+        reasons = {entry["rank"]: entry["reason"] for entry in document["no_response"]}
         assert sorted(reasons) == [0, 1, 2]
-        reason = f"its trace could not be written to {disk}: is that disk full?"
+        reason = f"its trace could not be written to {disk}: is the disk full?"
         assert all(said.startswith(reason) for said in reasons.values())
         assert not (tmp_path / "out").exists()
         assert list(disk.iterdir()) == []
@@ -416,7 +422,7 @@ def test_ranks_that_have_nothing_to_record(job: Job, tmp_path: Path) -> None:
     options = ("--kind", "torch", "--seconds", 600, "--output", tmp_path / "out")
     result = job.cli("profile", *options, env={"TMPDIR": str(tmp_path)})
     assert result.returncode == 1
-    assert result.stdout == "silent: 0-1  (it has not loaded torch)\n"
+    assert result.stdout == "no response: 0-1  (it has not loaded torch)\n"
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.glob("rankdbg-profile-*"))
 
@@ -432,7 +438,7 @@ def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> Non
     started.send_signal(signal.SIGINT)
     document = finish(started)
     (entry,) = [entry for entry in document["ranks"] if entry["rank"] == 0]
-    assert entry["notes"][0].startswith("it ended in the middle")
+    assert entry["notes"][0].startswith("it ended while recording")
     done = operators(tmp_path / "out")
     assert all("aten::mm" in names for name, names in done.items() if name.startswith("rank 0"))
 
@@ -453,3 +459,23 @@ def wait_for_steps(job: Job, count: int = 3) -> None:
 
     before = step()
     wait_for(lambda: step() >= before + count, "steps that are recorded")
+
+
+def test_a_directory_that_cannot_be_written(plain: Job, tmp_path: Path) -> None:
+    """It is said before anything is recorded, with where else it can go."""
+    if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+        pytest.skip("needs the right to make namespaces")
+    words = [sys.executable, "-m", "rankdbg", "profile", "--job", plain.name, "--seconds", "600"]
+    line = f"mount -t tmpfs -o ro tmpfs {tmp_path} && cd {tmp_path} && {shlex.join(words)}"
+    result = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", line],
+        env=plain.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: cannot write rankdbg-profile-")
+    assert "Read-only file system" in result.stderr
+    assert "hint: choose another directory: --output DIR" in result.stderr
+    assert "recording" not in result.stderr

@@ -8,10 +8,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from jobs import Job
-from rankdbg.node.processes import read_stat
+import pytest
+
+from jobs import PROGRAMS, Job, rankdbg
+from rankdbg.node.machine.processes import read_stat
 from waiting import wait_for
 
 
@@ -101,3 +104,81 @@ def test_a_launcher_keeps_its_agent_while_its_ranks_are_not_there_yet(job: Job, 
     (seen,) = job.ranks(everything=True)
     assert (seen.kind, seen.agent) == ("launcher", True)
     assert sorted(job.directory.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "questions"),
+    [
+        (("ps", "--job", "{job}"), []),
+        (("stacks", "--job", "{job}", "ranks(0)"), []),
+        (("ask", "--all", "--job", "{job}", "all", "1"), []),
+        (("logs", "--job", "{job}"), []),
+        (("ps",), ["card"]),
+        (("ps", "--job", "nobody"), ["card"]),
+    ],
+)
+def test_ranks_of_other_jobs_are_not_asked(
+    job: Job,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    questions: list[str],
+) -> None:
+    """With --job the agents of other jobs are not asked, on the way to any verb; without it, and
+    where no such job is found, they are."""
+    monkeypatch.setenv("RANKDBG_TESTS_COLD", "1")  # who asks is known by its environment
+    job.start_ranks("waits", stdout=(tmp_path / "log").open("w"))
+    job.wait_at("waits")
+    heard = tmp_path / "heard"
+    stranger = subprocess.Popen(
+        [sys.executable, PROGRAMS / "fake_agent.py", "hears its directory"],
+        env={**job.environment, "RANKDBG_JOB": f"{job.name}-other", "RANK": "0", "RANKDBG": "0"},
+        stdout=heard.open("w"),
+        start_new_session=True,
+    )
+    try:
+        wait_for(lambda: heard.read_text() == "ready\n", heard.read_text)
+        rankdbg(*(word.format(job=job.name) for word in words), env=job.environment)
+        asked = heard.read_text().split()[1:]
+        assert sorted(set(asked)) == questions
+    finally:
+        os.killpg(stranger.pid, signal.SIGKILL)
+        stranger.wait()
+
+
+def test_a_rank_that_exits(job: Job) -> None:
+    """Its program has ended and its process has not: ps says so, and why that the job ends."""
+    job.start_ranks("exits_slowly", "exits_slowly")
+    exiting = {0: "exiting", 1: "exiting"}
+    result = listed(
+        job,
+        lambda text: {n: row["state"] for n, row in rows_of(text).items()} == exiting,
+        "--json",
+    )
+    details = {row["detail"] for row in rows_of(result.stdout).values()}
+    assert details == {"its program has ended, and the process is exiting"}
+    assert job.json("why")["state"] == "ending"
+
+
+def test_a_long_reason_is_cut(job: Job) -> None:
+    """ps and stacks have the beginning of a post-mortem's reason, list has all of it."""
+    code = "raise RuntimeError('word ' * 500)"
+    job.start(sys.executable, "-c", code, options=("--break-on-error",), env={"RANK": "0"})
+    job.wait_for(lambda ranks: [rank.state for rank in ranks] == ["stopped"])
+    for verb in ("ps", "stacks"):
+        shown = job.cli(verb).stdout
+        assert "post-mortem: RuntimeError: word" in shown
+        assert len(shown) < 1000
+    (stop,) = job.json("list")["stops"]
+    assert len(stop["why"]) > 1000
+
+
+def test_hosts_with_different_numbers_of_ranks(job: Job) -> None:
+    """As Slurm and Kubernetes may place them: the title tells how many, from and to."""
+    for rank, (host, place) in enumerate([(0, 0), (0, 1), (1, 0)]):
+        names = {"RANK": rank, "WORLD_SIZE": 3, "LOCAL_RANK": place, "GROUP_RANK": host}
+        environment = {name: str(value) for name, value in names.items()}
+        code = "print('ready', flush=True); input()"
+        process = job.start(sys.executable, "-c", code, env=environment, stdin=subprocess.PIPE)
+        assert process.stdout.readline() == "ready\n"
+    listed(job, lambda said: "hosts=2 gpus=1-2" in said)

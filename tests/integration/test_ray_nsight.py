@@ -73,6 +73,35 @@ def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
     assert reports(short_path) == {first, second}
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(360)
+def test_driver_and_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
+    """A pattern that fits the driver too, by NeMo RL's variables: the driver runs under nsys, and
+    so do the workers of the Ray that it has started, each under one of its own."""
+    nsight = Nsight(tmp_path / "nsight")
+    words = [sys.executable, "-m", "rankdbg", "run", "--", sys.executable]
+    words += [str(PROGRAMS / "ray_nsight_driver.py"), str(short_path / "ray")]
+    asked = {"NRL_NSYS_WORKER_PATTERNS": "*", "NRL_NSYS_PROFILE_STEP_RANGE": "2:3"}
+    asked["RANKDBG_NSYS_WAIT"] = "2"  # no step is made, and so there is no report to wait for
+    result = subprocess.run(
+        [*UNSHARE, "sh", "-c", INSIDE, "-", *words],
+        env={**ray_environment(), **nsight.environment, **asked},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    above = json.loads(result.stdout.splitlines()[-1])
+    outputs = {who: [w for w in words if w.startswith("--output=")] for who, words in above.items()}
+    ends = {who: [o.rpartition("/")[2] for o in found] for who, found in outputs.items()}
+    assert ends == {
+        "driver": ["ray_nsight_driver_2:3_%p"],
+        "worker": ["vllm_generation_worker_2:3_%p"],
+    }
+
+
 def reports(folder: Path) -> set[str]:
     """Of the one session that was there."""
     found = folder.glob("ray/session_2*/logs/nsight/*.nsys-rep")
@@ -129,7 +158,7 @@ def test_fix_works_in_rays_agent_alone(ray_beside: dict[str, str]) -> None:
     assert rankdbg("ray-fix", env=ray_beside).returncode == 0
     code = (
         "import site, sys; site.addsitedir(sys.argv[1]);"
-        "print('rankdbg.agent.ray_nsight' in sys.modules)"
+        "print('rankdbg.agent.nsys.ray_nsight' in sys.modules)"
     )
     folder = ray_beside["PYTHONPATH"]
     for script, fixed in ((f"{folder}/ray/_private/runtime_env/agent/main.py", True), ("x", False)):
@@ -168,7 +197,10 @@ def test_fix_without_ray(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": source, "RANKDBG": "0"}
     result = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert "has no Ray\n  hint: install rankdbg beside Ray" in result.stderr
+    said = (
+        f"Ray is not installed for {sys.executable}\n  hint: install rankdbg in Ray's environment"
+    )
+    assert said in result.stderr
 
 
 # --- two nodes --------------------------------------------------------------------------------

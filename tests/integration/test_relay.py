@@ -15,7 +15,7 @@ import pytest
 from agents import Programs, wait_for
 from jobs import PROGRAMS, Job
 from rankdbg import wire
-from rankdbg.node.relay import Kept, NoAnswer, ask_agents
+from rankdbg.node.relay import IdleConnections, NoAnswer, ask_agents
 from rankdbg.types import Answer, Silence
 from stopping import Stops
 
@@ -27,13 +27,15 @@ def rank(programs: Programs) -> Any:
     return programs.start(WAITING, stdin=-1)
 
 
-def ask(programs: Programs, pid: int, kept: Kept, question: str = "ping", **words: Any) -> Any:
+def ask(
+    programs: Programs, pid: int, kept: IdleConnections, question: str = "ping", **words: Any
+) -> Any:
     sockets = {pid: str(programs.socket(pid))}
     message = {"ask": question, **words}
     return ask_agents(sockets, {pid: message}, time.monotonic() + 10.0, kept)[pid]
 
 
-def kept_connection(programs: Programs, pid: int, kept: Kept) -> socket.socket:
+def kept_connection(programs: Programs, pid: int, kept: IdleConnections) -> socket.socket:
     """The one that is kept; it stays so."""
     connection = kept.take(str(programs.socket(pid)))
     assert connection is not None
@@ -43,7 +45,7 @@ def kept_connection(programs: Programs, pid: int, kept: Kept) -> socket.socket:
 
 def test_the_next_question_goes_over_the_same_connection(programs: Programs, rank: Any) -> None:
     """Once it was answered; an answer is the one to its own question."""
-    kept = Kept()
+    kept = IdleConnections()
     assert ask(programs, rank.pid, kept) == {}
     first = kept_connection(programs, rank.pid, kept)
     assert ask(programs, rank.pid, kept, "evaluate", expression="6 * 7")["text"] == "42"
@@ -54,7 +56,7 @@ def test_no_connection_is_kept_on_which_an_answer_may_still_come(
     programs: Programs, rank: Any
 ) -> None:
     """A late answer would be taken for that to the next question."""
-    kept = Kept()
+    kept = IdleConnections()
     sockets = {rank.pid: str(programs.socket(rank.pid))}
     sleep = {"ask": "evaluate", "expression": "__import__('time').sleep(1)", "timeout": 5}
     late = ask_agents(sockets, {rank.pid: sleep}, time.monotonic() + 0.2, kept)
@@ -64,7 +66,7 @@ def test_no_connection_is_kept_on_which_an_answer_may_still_come(
 
 def test_an_agent_that_has_hung_up_is_asked_anew(programs: Programs, rank: Any) -> None:
     """As it does when a connection was idle for two minutes, or brought what is no message."""
-    kept = Kept()
+    kept = IdleConnections()
     ask(programs, rank.pid, kept)
     connection = kept_connection(programs, rank.pid, kept)
     connection.setblocking(True)
@@ -83,9 +85,13 @@ def test_a_command_is_not_repeated_once_it_was_heard(programs: Programs) -> None
     """Where the agent has hung up after it has read a command, nobody knows whether the debugger
     had it; only what changes nothing is asked again."""
     rank = fake(programs, "hears and hangs up")
-    assert ask(programs, rank.pid, Kept(), "command", line="x += 1\n") == NoAnswer("closed")
-    assert ask(programs, rank.pid, Kept(), "stops") == NoAnswer("closed")
-    assert ask(programs, rank.pid, Kept(), "evaluate", expression="f()") == NoAnswer("closed")
+    assert ask(programs, rank.pid, IdleConnections(), "command", line="x += 1\n") == NoAnswer(
+        "closed"
+    )
+    assert ask(programs, rank.pid, IdleConnections(), "stops") == NoAnswer("closed")
+    assert ask(programs, rank.pid, IdleConnections(), "evaluate", expression="f()") == NoAnswer(
+        "closed"
+    )
     heard = (line for line in rank.stdout if line != "card\n")  # others look at rosters
     assert [next(heard) for _ in range(4)] == ["command\n", "stops\n", "stops\n", "evaluate\n"]
 
@@ -93,7 +99,7 @@ def test_a_command_is_not_repeated_once_it_was_heard(programs: Programs) -> None
 def test_a_command_is_asked_anew_if_it_was_not_heard(programs: Programs) -> None:
     """An agent that hangs up without having read has done nothing."""
     rank = fake(programs, "hangs up at first")
-    assert ask(programs, rank.pid, Kept(), "command", line="x += 1\n") == {}
+    assert ask(programs, rank.pid, IdleConnections(), "command", line="x += 1\n") == {}
 
 
 def test_a_program_that_closes_all_descriptors_is_asked_anew(programs: Programs) -> None:
@@ -107,7 +113,7 @@ def test_a_program_that_closes_all_descriptors_is_asked_anew(programs: Programs)
         sys.stdin.read()
     """
     program = programs.start(code, stdin=-1)
-    kept = Kept()
+    kept = IdleConnections()
     assert ask(programs, program.pid, kept) == {}
     program.stdin.write("\n")
     program.stdin.flush()
@@ -135,7 +141,7 @@ def test_a_full_queue_holds_nobody_up(programs: Programs, rank: Any) -> None:
 
 def test_who_was_held_up_finds_what_has_come(programs: Programs, rank: Any) -> None:
     """The deadline is over when the answers are looked for, and they are there."""
-    kept = Kept()
+    kept = IdleConnections()
     assert ask(programs, rank.pid, kept) == {}
     connection = kept_connection(programs, rank.pid, kept)
     connection.sendall(wire.encode({"id": 1, "ask": "ping"}))
@@ -147,7 +153,7 @@ def test_who_was_held_up_finds_what_has_come(programs: Programs, rank: Any) -> N
 
 def test_connections_to_others_are_dropped(programs: Programs, rank: Any) -> None:
     """The agent's thread for that connection then ends."""
-    kept, path = Kept(), str(programs.socket(rank.pid))
+    kept, path = IdleConnections(), str(programs.socket(rank.pid))
     tasks = f"/proc/{rank.pid}/task"
     # Its own two; one that has answered what was asked before may not have ended yet.
     wait_for(lambda: len(os.listdir(tasks)) == 2, "its own threads")
@@ -182,7 +188,7 @@ def test_only_ranks_in_the_debugger_have_a_connection(job: Job) -> None:
         wait_for(alone, lambda: f"others have left; last: {threads()}")
         (answer,) = session.command([ranks[0]], "p x\n")
         assert isinstance(answer, Answer)
-        assert answer.value["output"] == "0\n"
+        assert answer.value.output == "0\n"
     wait_for(lambda: len(os.listdir(tasks[0])) == 2, "the session is closed")
 
 

@@ -205,7 +205,7 @@ def test_interpreter_that_is_not_there(tmp_path: Path) -> None:
     result = rankdbg("run", "--", script)
     assert result.returncode == 2
     assert result.stderr.splitlines()[1] == (
-        f"error: cannot run {script}: its first line (#!) names a program that is not there"
+        f"error: cannot run {script}: its first line (#!) names a program that does not exist"
     )
 
 
@@ -221,8 +221,10 @@ def test_bad_mesh() -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a,b", "a=b", "x(1)", "it's", "tab\t", "-x"])
 def test_bad_names(name: str) -> None:
     """A job or a role whose name could not be selected later is refused."""
-    assert _refused(f"--job={name}", "--", "true")[0] == f"error: not a name for a job: {name!r}"
-    assert _refused(f"--role={name}", "--", "true")[0] == f"error: not a name for a role: {name!r}"
+    assert _refused(f"--job={name}", "--", "true")[0] == f"error: invalid name for a job: {name!r}"
+    assert (
+        _refused(f"--role={name}", "--", "true")[0] == f"error: invalid name for a role: {name!r}"
+    )
 
 
 def test_unknown_option() -> None:

@@ -22,7 +22,8 @@ def states(ranks: list[Rank]) -> set[tuple[int | None, int, str]]:
 
 
 def test_restarted_rank(job: Job) -> None:
-    """A killed rank that was started again is the new process; the dead one is not shown."""
+    """A killed rank that was started again is the new process; the dead one is its first
+    generation."""
     job.start(*LAUNCH, 3, sys.executable, WAITING, env={"AGAIN": "1"})
     before = {rank.number: rank.pid for rank in job.wait_for(all_wait(3))}
     os.kill(before[1], signal.SIGKILL)
@@ -33,7 +34,8 @@ def test_restarted_rank(job: Job) -> None:
         return all_wait(3)(ranks) and new != before[1] and states(ranks) == wanted
 
     job.wait_for(restarted)
-    assert not (job.directory / f"{before[1]}.json").exists()
+    (first,) = job.json("ps", "gen=1,1")["ranks"]
+    assert (first["pid"], first["state"]) == (before[1], "gone")
 
 
 def test_killed_rank(job: Job) -> None:

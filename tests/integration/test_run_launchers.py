@@ -12,6 +12,7 @@ import pytest
 from jobs import PROGRAMS, Job
 from rankdbg.types import Rank
 from rosters import all_wait, has_kinds, kinds, numbers, of_kind
+from waiting import wait_for
 
 TORCHRUN = [Path(sys.executable).parent / "torchrun"]
 TORCH_MODULE = [sys.executable, "-m", "torch.distributed.run"]
@@ -25,17 +26,15 @@ needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("launcher", [TORCHRUN, TORCH_MODULE], ids=["torchrun", "module"])
 def test_torchrun(job: Job, launcher: list[object]) -> None:
-    """torchrun's four workers are the ranks, with torch's numbers; torchrun is none."""
-    options = ["--standalone", "--nproc-per-node", 4]
+    """torchrun's workers are the ranks, with torch's numbers; torchrun is none."""
+    options = ["--standalone", "--nproc-per-node", 2]
     process = job.start(*launcher, *options, PROGRAMS / "run_torch.py")
     assert process.stdout.readline() == "ready\n"
-    ranks = job.wait_for(all_wait(4))
-    assert {(rank.number, rank.local_rank, rank.world) for rank in ranks} == {
-        (number, number, 4) for number in range(4)
-    }
-    everybody = job.ranks(everything=True)
-    assert kinds(everybody) == {"rank": 4, "launcher": 1}
-    assert of_kind(everybody, "launcher")[0].pid == process.pid
+    ranks = job.wait_for(all_wait(2))
+    assert {(rank.number, rank.local_rank, rank.world) for rank in ranks} == {(0, 0, 2), (1, 1, 2)}
+    all_ranks = job.ranks(everything=True)
+    assert kinds(all_ranks) == {"rank": 2, "launcher": 1}
+    assert of_kind(all_ranks, "launcher")[0].pid == process.pid
     process.send_signal(signal.SIGTERM)
 
 
@@ -160,3 +159,20 @@ def test_two_launches_in_one_job(job: Job, tmp_path: Path) -> None:
     job.start("sh", script)
     ranks = job.wait_for(has_kinds(4, launcher=2), everything=True)
     assert numbers(ranks) == [0, 0, 1, 1]
+
+
+def test_run_inside_run(job: Job, tmp_path: Path) -> None:
+    """A script under `rankdbg run` that starts two others: their jobs are inside the script's, of
+    which no rank is above them."""
+    script = tmp_path / "both.sh"
+    run = f"{sys.executable} -m rankdbg run --job {job.name}-%s -- {sys.executable} {WAITING}"
+    script.write_text(f"{run % 'train'} &\n{run % 'eval'}\n")
+    job.start("sh", script)
+    around = {f"{job.name}-train": job.name, f"{job.name}-eval": job.name}
+
+    def inside() -> dict[str, str]:
+        with job.session() as session:
+            found = session.roster(where=False).inside
+        return {inner: outer for inner, outer in found.items() if inner in around}
+
+    wait_for(lambda: inside() == around, inside)

@@ -42,7 +42,7 @@ def test_unnumbered_children_are_in_order(job: Job, method: str) -> None:
     with job.session() as session:
         ranks = session.job(job.name)
         for answer in session.evaluate(ranks, "index", frame="by_nothing"):
-            values[answer.rank.number] = answer.value["text"]
+            values[answer.rank.number] = answer.value.text
     assert values == {0: "0", 1: "1", 2: "2", 3: "3"}
 
 
@@ -80,7 +80,7 @@ def indices(job: Job, workers: list[Rank]) -> dict[int, int] | None:
     """As which process torch has started each, by pid, as soon as all of them answer."""
     with job.session() as session:
         answers = session.evaluate(workers, "index", frame="rank")
-    values = {a.rank.pid: a.value["text"] for a in answers if isinstance(a, Answer)}
+    values = {a.rank.pid: a.value.text for a in answers if isinstance(a, Answer)}
     return {pid: int(text) for pid, text in values.items()} if len(values) == 3 else None
 
 

@@ -219,10 +219,11 @@ def test_titles_count_under_rankdbg_run_too(job: Job) -> None:
 
 @needs_setproctitle
 def test_title_over_the_environment(job: Job, start: Start) -> None:
-    """A title that has overwritten the environment is enough; the job has the engine's name."""
+    """A title that has overwritten the environment is enough; the job has the engine's name, and
+    belongs to the program that has started it: this one."""
     title = "sglang::scheduler_TP7"
     process = start(sys.executable, PROGRAMS / "run_titled.py", json.dumps([title]))
-    job.name = f"sglang-{process.pid:x}"
+    job.name = f"sglang-{os.getpid():x}"
     ranks = job.wait_for(lambda ranks: process.pid in [rank.pid for rank in ranks])
     (rank,) = [rank for rank in ranks if rank.pid == process.pid]
     assert (rank.role, rank.coordinates) == ("scheduler", {"tp": 7})

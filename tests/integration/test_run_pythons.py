@@ -47,7 +47,7 @@ def test_without_site(job: Job, flag: str) -> None:
     line = line_of(job, sys.executable, flag, "-c", "pass")
     assert line == (
         f"rankdbg: job {job.name} has no agent (python was started with -S: no site module, "
-        "so nothing can start the agent); rankdbg stacks looks from outside"
+        "so nothing can start the agent); rankdbg stacks reads it from outside"
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobs import Job
-from rankdbg.node.processes import read_stat
+from rankdbg.node.machine.processes import read_stat
 from stopping import Stops
 from waiting import wait_for
 
@@ -107,7 +107,7 @@ def test_commands_from_a_pipe(stops: Stops) -> None:
     assert lines[:2] == ["0  0", "1  1"]
     assert lines[3].split()[:3] == ["2", "breakpoint", "twice"]
     assert "0-2  0" in lines
-    assert "2  goes on" in lines
+    assert "2  resumed" in lines
     assert any("steps stops.py" in line for line in lines)
 
 
@@ -126,13 +126,13 @@ def test_mistakes_in_a_pipe(stops: Stops) -> None:
     """A wrong line is said, the next ones are done, and the exit status is 2."""
     stops.start("steps")
     stops.wait(1)
-    script = "nosuch\ncast\ncast tq=1 n\nattach\ncast 0 p x\ncast 0 q\n"
+    script = "nosuch\ncast\ncast tq=1 n\nattach\ndetach\ncast 0 p x\ncast 0 q\n"
     result = stops.job.cli("shell", input=script)
     assert result.returncode == 2
     assert result.stdout == "0  0\n"
-    assert "no command 'nosuch'" in result.stderr
+    assert "unknown command 'nosuch'" in result.stderr
     assert "no dimension tq" in result.stderr
-    assert "would end these ranks" in result.stderr
+    assert "would terminate these ranks" in result.stderr
     assert "Traceback" not in result.stderr
 
 
@@ -151,9 +151,36 @@ def test_attach_from_a_pipe(stops: Stops) -> None:
     assert lines[-2:] == ["0  1", "   2"]
 
 
+@pytest.mark.parametrize("wrong", ["attach 7", "attach 1", "attach", "attach all"])
+def test_what_follows_a_failed_attach_is_skipped(stops: Stops, wrong: str) -> None:
+    """It was meant for that rank: `c` lets nobody go on. After detach lines are the shell's."""
+    stops.start("steps", "done")
+    stops.wait(1)
+    result = stops.job.cli("shell", input=f"{wrong}\nc\nclear\nquit\ndetach\ncast 0 p x\n")
+    assert result.returncode == 2
+    assert "resumed" not in result.stdout and "continues" not in result.stdout
+    assert result.stdout.endswith("0  0\n")
+    assert len(stops.wait(1)) == 1
+
+
+def test_attach_stays_where_the_rank_stops_again(stops: Stops) -> None:
+    """`c` leads to the next breakpoint of the same rank; when the rank has gone on, a `c` more
+    does not let the others go on."""
+    stops.start("twice", "twice")
+    stops.wait(2)
+    result = stops.job.cli("shell", input="attach 0\np n\nc\np n + 10\nc\nc\n")
+    assert result.returncode == 2
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if line in ("0", "11")] == ["0", "11"]
+    assert lines[-1] == "rank 0 continues"
+    assert "continue all" in result.stderr
+    (stop,) = stops.wait(1)
+    assert stop["rank"] == 1
+
+
 def test_it_opens_on_what_is_stopped(terminal: Screen) -> None:
     """The stops are listed at once; Tab completes; Ctrl-C gives a fresh line, Ctrl-D leaves."""
-    terminal.wait("3 stops in 3 ranks.  help for help.", "0-1    breakpoint  steps")
+    terminal.wait("3 stops in 3 ranks.  Type help for help.", "0-1    breakpoint  steps")
     terminal.type("ca", "Tab")
     terminal.wait("rankdbg> cast")
     terminal.type("C-c")
@@ -170,7 +197,7 @@ def test_attach_in_a_terminal(terminal: Screen, stops: Stops) -> None:
     terminal.at("(rank 1)", "p x")
     terminal.wait("(rank 1) p x\n1\n(rank 1)")
     terminal.at("(rank 1)", "q")
-    terminal.at("quit ends rank 1, and with it perhaps the job. Sure? [no]", "no")
+    terminal.at("quit terminates rank 1, and possibly the job. Really quit? [no]", "no")
     terminal.at("(rank 1)", "import time; time.sleep(60)")
     terminal.wait("still running", "Ctrl-C leaves it running")
     terminal.type("C-c")
@@ -187,4 +214,18 @@ def test_late_answers_are_shown_when_they_arrive(terminal: Screen) -> None:
         "rankdbg>", "cast 0-1 import time; time.sleep(4 if RANK else 0); print('awake', RANK)"
     )
     terminal.wait("0  awake 0", "1  still running")
-    terminal.wait("1  awake 1")
+    terminal.wait("1  awake 1\nrankdbg>")
+
+
+def test_late_answers_do_not_get_between_the_lines_of_a_command(stops: Stops) -> None:
+    """One that arrives while the next command runs is printed after that command."""
+    stops.start("steps", "steps")
+    stops.wait(2)
+    late = "cast 1 import time; time.sleep(3); print('late')"
+    slow = r"cast 0 import time; time.sleep(1.8); print('one\ntwo')"
+    result = stops.job.cli("shell", input=f"{late}\n{slow}\nhelp\n")
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    one = lines.index("0  one")
+    assert lines[one + 1] == "   two"
+    assert lines.index("1  late") > one + 1

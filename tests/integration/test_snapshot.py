@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
+import random
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jobs import Job, rankdbg
+from rankdbg.frontends import cli
 
 
 @pytest.fixture
@@ -74,7 +79,7 @@ def test_saving_stacks_keeps_what_was_seen(job: Job, tmp_path: Path) -> None:
     job.cli("stacks", "--save", tmp_path / "snap")
     assert look(tmp_path / "snap", "stacks")["groups"][0]["ranks"] == "0-1"
     result = rankdbg("stacks", "--threads", "all", "-t", f"snapshot:{tmp_path / 'snap'}")
-    assert "the snapshot holds no stacks of all threads" in result.stdout + result.stderr
+    assert "the snapshot contains no stacks of all threads" in result.stdout + result.stderr
 
 
 def test_an_existing_directory_is_left_alone(job: Job, tmp_path: Path) -> None:
@@ -85,7 +90,7 @@ def test_an_existing_directory_is_left_alone(job: Job, tmp_path: Path) -> None:
     (tmp_path / "mine" / "notes.txt").write_text("precious")
     result = job.cli("save", tmp_path / "mine")
     assert result.returncode == 2
-    assert "already there" in result.stderr
+    assert "already exists" in result.stderr
     assert os.listdir(tmp_path / "mine") == ["notes.txt"]
 
 
@@ -169,3 +174,95 @@ def test_damage_is_named(saved: Path, damage) -> None:
     assert result.returncode == 2, result.stdout
     assert words in result.stderr
     assert "Traceback" not in result.stderr
+
+
+VALUES = (None, "x", 1, -1.5, [], {}, [None], {"a": 1}, True, 10**30)
+LOOKS = (
+    ("ps", "--all"),
+    ("ps", "--json"),
+    ("select", "all"),
+    ("stacks", "--threads", "all", "--locals"),
+    ("why",),
+    ("collectives",),
+    ("ask", "all", "loss"),
+    ("list",),
+)
+
+
+def places(value: object, place: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """Of each value in a document: of a list the first two are enough."""
+    yield place
+    inside = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        inside = enumerate(value[:2])
+    for key, item in inside:
+        yield from places(item, (*place, key))
+
+
+def changed(document: object, place: tuple[object, ...], new: object) -> object:
+    """With another value there; `...`: with none."""
+    copy = json.loads(json.dumps(document))
+    if not place:
+        return None if new is ... else new
+    holder = copy
+    for key in place[:-1]:
+        holder = holder[key]
+    if new is ...:
+        del holder[place[-1]]
+    else:
+        holder[place[-1]] = new
+    return copy
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_damage_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is missing from a snapshot, or is something else: each verb shows what there is, or
+    says in one sentence that it is damaged. 1,000 of all changes, chosen anew each time."""
+    monkeypatch.setenv("RANKDBG_TRACEBACK", "1")
+    changes = [
+        (path, place, new)
+        for path in sorted(saved.rglob("*.json"))
+        for place in places(json.loads(path.read_text()))
+        if not (path.name.startswith("environment") and len(place) > 5)
+        for new in (..., *VALUES)
+    ]
+    assert len(changes) > 3000
+    for path, place, new in random.sample(changes, 1000):
+        before = path.read_text()
+        path.write_text(json.dumps(changed(json.loads(before), place, new)))
+        words = random.choice(LOOKS)
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            try:
+                status = cli.main([*words, "-t", f"snapshot:{saved}"])
+            except Exception as error:
+                raise AssertionError(f"{words} with {new!r} at {path.name} {place}") from error
+        assert status in (0, 1, 2), (words, path.name, place, new)
+        path.write_text(before)
+
+
+def test_a_folder_outside_is_not_read(saved: Path) -> None:
+    """A snapshot that somebody has sent names only folders of its own."""
+    head = saved / "snapshot.json"
+    content = json.loads(head.read_text())
+    for name in ("..", "../..", "/etc", "a/b", ""):
+        head.write_text(json.dumps({**content, "nodes": {name: "node"}}))
+        result = rankdbg("ps", "-t", f"snapshot:{saved}")
+        assert result.returncode == 2
+        assert f"names the folder {name!r}" in result.stderr
+
+
+def test_what_is_no_file_in_a_snapshot(saved: Path) -> None:
+    """A pipe, a device or a document without an end in place of a file is named."""
+    path = next(saved.rglob("roster*.json"))
+    for make in (os.mkfifo, lambda place: place.symlink_to("/dev/zero"), _make_deep):
+        path.unlink()
+        make(path)
+        result = rankdbg("ps", "-t", f"snapshot:{saved}")
+        assert result.returncode == 2
+        assert path.name in result.stderr
+        assert "internal error in rankdbg" not in result.stderr
+
+
+def _make_deep(path: Path) -> None:
+    path.write_text("[" * 200_000)

@@ -51,7 +51,7 @@ def test_json(job: Job) -> None:
     assert user == ["waits", "<module>"]
     assert set(largest["frames"][0]) == {"function", "file", "line"}
     assert document["odd"] == ["2"]
-    assert document["silent"] == []
+    assert document["no_response"] == []
     (root,) = document["tree"][0]["nodes"]
     assert root["ranks"] == "0-3"
     assert sorted(child["ranks"] for child in root["children"]) == ["0-1,3", "2"]
@@ -110,6 +110,7 @@ def test_locals(job: Job) -> None:
     assert "rank 0 in waits behave.py" in wait_for(shown)
 
 
+@pytest.mark.slow
 def test_stopped_and_blocked_ranks_are_read_from_outside(job: Job, tmp_path) -> None:
     """SIGSTOP, state D and a held GIL: their stacks are there, with the reason, and no target
     is left in another state."""
@@ -120,7 +121,7 @@ def test_stopped_and_blocked_ranks_are_read_from_outside(job: Job, tmp_path) -> 
     os.kill(ranks[1].pid, signal.SIGSTOP)
     job.wait_for(lambda ranks: any(rank.state == "stopped" for rank in ranks))
     sources = {"0": "agent", "1": "py-spy", "2": "py-spy", "3": "py-spy"}
-    assert job.stacks_seen_by(sources)["silent"] == []
+    assert job.stacks_seen_by(sources)["no_response"] == []
     states = [state_of(rank.pid) for rank in ranks]
     assert states[1:3] == ["T", "D"]
     assert states[0] in "SR"
@@ -156,14 +157,14 @@ def test_deep_recursion_is_bounded(job: Job) -> None:
     assert any("frames left out" in frame["function"] for frame in group["frames"])
 
 
-@pytest.mark.parametrize("timeout", ["3", "6"])
-def test_one_mute_rank_does_not_hold_up_the_others(job: Job, timeout: str) -> None:
+@pytest.mark.slow
+def test_one_mute_rank_does_not_hold_up_the_others(job: Job) -> None:
     """All answer within --timeout and the grace, however long one of them says nothing."""
     job.start_ranks("waits", "holds_gil", "waits")
     job.wait_at("waits", "holds_gil", "waits")
     begun = time.monotonic()
-    document = job.json("ask", "all", "loss", "--timeout", timeout)
-    assert time.monotonic() - begun < float(timeout) + 30
+    document = job.json("ask", "all", "loss", "--timeout", "3")
+    assert time.monotonic() - begun < 3 + 30
     assert document["groups"][0]["ranks"] == "0,2"
-    assert [silence["rank"] for silence in document["silent"]] == [1]
-    assert "GIL" in document["silent"][0]["reason"]
+    assert [silence["rank"] for silence in document["no_response"]] == [1]
+    assert "GIL" in document["no_response"][0]["reason"]

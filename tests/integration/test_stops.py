@@ -117,7 +117,7 @@ def test_quit_is_not_taken_by_mistake(stops: Stops) -> None:
     stops.wait(1)
     result = stops.job.cli("cast", "all", "q")
     assert result.returncode == 2
-    assert "would end these ranks" in result.stderr
+    assert "would terminate these ranks" in result.stderr
     assert "quit rank" in stops.output("0", "quit now")
     assert stops.output("0", "p x") == "0\n"
     stops.job.cli("cast", "--yes", "all", "q")
@@ -164,6 +164,19 @@ def test_a_coroutine(stops: Stops) -> None:
         raise AssertionError(f"never went on: {seen}")
     assert any("endpoint" in output for output in seen)
     assert not any("asyncio/" in output for output in seen)
+
+
+def test_frames_between_the_users_own_are_hidden(stops: Stops) -> None:
+    """bt has the user's functions, and says how many frames of asyncio it has left out; with
+    --all they are there."""
+    stops.start("in_coroutine")
+    stops.wait(1)
+    short, long = stops.output("0", "bt"), stops.output("0", "bt --all")
+    assert "asyncio/" not in short and "asyncio/" in long
+    assert "frames of asyncio hidden: bt --all)" in short
+    functions = ("in_coroutine()", "endpoint()", "nested()")
+    assert all(function in short and function in long for function in functions)
+    assert stops.output("0", "where") == stops.output("0", "w") == short
 
 
 def test_the_end_of_the_script(stops: Stops) -> None:
@@ -308,5 +321,5 @@ def test_stepping_into_a_collective(stops: Stops) -> None:
     (group,) = stops.cast("3", ".", "--timeout", 30)["groups"]
     assert group["output"].endswith("-> seen = int(total.item())\n")
     assert stops.output("all", "p total") == "tensor([8.])\n"
-    assert stops.job.cli("continue").stdout == "0-7  goes on\n"
+    assert stops.job.cli("continue").stdout == "0-7  resumed\n"
     stops.wait(0)

@@ -123,11 +123,18 @@ def test_workers_of_process_pools(failing: Failing) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_torch_spawn(failing: Failing) -> None:
-    """Held in the child, before torch sends the text of the exception to the parent."""
+@pytest.mark.parametrize(
+    ("behaviour", "options"), [("in_torch_spawn", HOLD), ("stops_in_torch_spawn", ())]
+)
+def test_torch_spawn(failing: Failing, behaviour: str, options: tuple[str, ...]) -> None:
+    """Held in the child, before the parent hears of it; also where it was stopped before."""
     pytest.importorskip("torch", reason="needs torch")
-    process = failing.start("in_torch_spawn")
-    (stop,) = failing.wait(1, patience=LOADING)
+    process = failing.start(behaviour, options=options)
+    if not options:
+        failing.wait(1, patience=LOADING)
+        failing.job.cli("continue", "--all")
+    found = failing.wait(lambda found: [s["kind"] for s in found] == ["post-mortem"], LOADING)
+    (stop,) = found
     assert stop["why"] == WHY
     status, out, _ = failing.let_go(process)
     assert (status, out) == (0, f"raised: {WHY}\n")
@@ -178,6 +185,32 @@ def test_stepping_into_a_failure(failing: Failing) -> None:
     assert failing.let_go(process)[0] == 1
 
 
+@pytest.mark.parametrize(
+    "behaviour", ["stops_and_fails", "stops_in_fork", "stops_in_spawn", "stops_in_thread"]
+)
+def test_a_rank_that_was_stopped_is_held_at_its_exception(failing: Failing, behaviour: str) -> None:
+    """Without --break-on-error: in the main thread, in another, and in multiprocessing's child."""
+    process = failing.start(behaviour, options=())
+    (stop,) = failing.wait(1)
+    assert stop["kind"] == "breakpoint"
+    failing.job.cli("continue", "--all")
+    (stop,) = failing.wait(lambda found: [stop["kind"] for stop in found] == ["post-mortem"])
+    assert (stop["why"], stop["where"]["function"]) == (WHY, "divide")
+    _, _, err = failing.let_go(process)
+    assert err.count("Traceback") == 1
+
+
+def test_others_are_not_held(failing: Failing) -> None:
+    """A rank that nobody has stopped ends at its exception, and so does the child that a stopped
+    one forks."""
+    process = failing.start("fails", options=())
+    assert process.communicate(timeout=30)[1].count("Traceback") == 1
+    process = failing.start("forks_after_a_stop", options=())
+    failing.wait(1)
+    status, out, _ = failing.let_go(process)
+    assert (status, out) == (0, "exit status of the child: 1\n")
+
+
 def test_nothing_more_is_loaded(tmp_path: Path) -> None:
     """The hooks are there before the program imports anything, and import nothing public."""
     code = "import sys; print(*sys.modules)"
@@ -194,24 +227,23 @@ def test_nothing_more_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("behaviour", ["fails", "stops"])
-def test_a_stop_goes_on_by_itself(failing: Failing, behaviour: str) -> None:
-    """After RANKDBG_STOP_TIMEOUT seconds without a command, with a word on stderr."""
+def test_a_stop_times_out(failing: Failing, behaviour: str) -> None:
+    """The rank continues after RANKDBG_STOP_TIMEOUT seconds without a command, with a message."""
     process = failing.start(behaviour, env={"RANKDBG_STOP_TIMEOUT": "0.5"})
     out, err = process.communicate(timeout=30)
-    assert "rankdbg: this process goes on by itself, after 0.5 s without a command\n" in err
+    assert "rankdbg: this process continues: no command for 0.5 s\n" in err
     assert (process.returncode, out) == ((1, "") if behaviour == "fails" else (0, "went on\n"))
 
 
 @pytest.mark.parametrize("timeout", ["-5", "soon"])
-def test_a_timeout_that_is_none(failing: Failing, timeout: str) -> None:
-    """The stop waits for ever, and says so in one line, with the variable's name."""
+def test_invalid_stop_timeout(failing: Failing, timeout: str) -> None:
+    """Stops have no timeout then, and one message says so, with the variable's name."""
     process = failing.start("stops", env={"RANKDBG_STOP_TIMEOUT": timeout})
     failing.wait(1)
     status, out, err = failing.let_go(process)
     assert (status, out) == (0, "went on\n")
-    sentence = "rankdbg: this process waits for ever at its stops: "
-    reason = f"RANKDBG_STOP_TIMEOUT='{timeout}' is not a number of seconds of 0 or more\n"
-    assert err.count(sentence + reason) == 1
+    reason = f"rankdbg: invalid RANKDBG_STOP_TIMEOUT='{timeout}': expected seconds, 0 or more"
+    assert err.count(f"{reason}; stops have no timeout\n") == 1
 
 
 def test_a_command_keeps_a_stop(failing: Failing) -> None:
@@ -227,11 +259,11 @@ def test_a_command_keeps_a_stop(failing: Failing) -> None:
         (rank,) = wait_for(stopped)
         (value,) = session.command([rank], "p value\n")
         (prompt,) = session.command([rank], "interact\n")
-    assert isinstance(value, Answer) and value.value["output"] == "5\n"
-    assert isinstance(prompt, Answer) and "interactive" in prompt.value["output"]
+    assert isinstance(value, Answer) and value.value.output == "5\n"
+    assert isinstance(prompt, Answer) and "interactive" in prompt.value.output
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "went on\n")
-    assert err.count("goes on by itself") == 1
+    assert err.count("continues: no command for") == 1
 
 
 # --- saved --------------------------------------------------------------------------------
@@ -370,7 +402,7 @@ def test_a_directory_that_is_none(job: Job, directory: str) -> None:
     """Refused before the command starts."""
     result = job.cli("run", "--save-on-error", directory, "--", "true")
     assert result.returncode == 2
-    assert "not a directory" in result.stderr
+    assert "expected a directory" in result.stderr
 
 
 def test_a_directory_that_holds_a_saved_job(job: Job, tmp_path: Path) -> None:
@@ -383,6 +415,6 @@ def test_a_directory_that_holds_a_saved_job(job: Job, tmp_path: Path) -> None:
     before = sorted(directory.rglob("*"))
     result = rankdbg("run", "--save-on-error", directory, "--", "echo", "started")
     assert (result.returncode, result.stdout) == (2, "")
-    sentence = f"error: {directory} holds what was saved of a job\n"
-    assert result.stderr == f"{sentence}  hint: name a new one\n"
+    sentence = f"error: {directory} already contains a snapshot\n"
+    assert result.stderr == f"{sentence}  hint: use a new directory\n"
     assert sorted(directory.rglob("*")) == before

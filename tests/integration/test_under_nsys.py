@@ -107,8 +107,8 @@ def test_ranks_are_still_ranks(profiled: Profiled) -> None:
     command = (sys.executable, LAUNCH, 2, PROGRAMS / "behave.py", "waits", "waits")
     profiled.start(*command, options=("--nsys", "behave"))
     profiled.job.wait_for(lambda ranks: [rank.agent for rank in ranks] == [True, True])
-    everybody = profiled.job.ranks(everything=True)
-    assert (numbers(everybody), kinds(everybody)) == ([0, 1], {"rank": 2, "launcher": 1})
+    all_ranks = profiled.job.ranks(everything=True)
+    assert (numbers(all_ranks), kinds(all_ranks)) == ([0, 1], {"rank": 2, "launcher": 1})
     assert len(profiled.nsight.calls) == 2
 
 
@@ -137,11 +137,11 @@ def test_no_step_of_the_range(profiled: Profiled) -> None:
     options = ("--nsys", "steps", "--nsys-steps", "20:30")
     status, _, told = profiled.run(sys.executable, STEPS, 4, options=options)
     assert status == 0
-    assert "no report: the program told no step of 20:30 (the last was 4)" in told
+    assert "no report: rankdbg.progress() reported no step in 20:30 (the last step was 4)" in told
     assert profiled.reports() == {}
     options = ("--nsys", "steps", "--nsys-steps", "1:2")
     _, _, told = profiled.run(sys.executable, STEPS, 0, options=options)
-    assert "told no step of 1:2 (it calls rankdbg.progress(step) nowhere)" in told
+    assert "reported no step in 1:2 (it was never called)" in told
 
 
 def test_captured_when_asked(profiled: Profiled, tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ def test_captured_when_asked(profiled: Profiled, tmp_path: Path) -> None:
     shown = profiled.job.cli(*words, tmp_path / "first")
     assert shown.returncode == 0, shown.stderr
     assert re.match(r"rank 0: \d+\.\d s, captured by nsys\n", shown.stdout)
-    assert "silent: 1  (no nsys waits for it; next time: rankdbg run --nsys" in shown.stdout
+    why = "no response: 1 (it was not started under a waiting nsys; next time: rankdbg run --nsys"
+    assert why in " ".join(shown.stdout.split())
     (report,) = (tmp_path / "first/ranks").iterdir()
     assert f"ranks/{report.name}\n" in shown.stdout
     assert report.read_text().endswith("written at stop\n")
@@ -164,7 +165,10 @@ def test_captured_when_asked(profiled: Profiled, tmp_path: Path) -> None:
 
     again = profiled.job.cli(*words, tmp_path / "again")
     assert (again.returncode, (tmp_path / "again").exists()) == (1, False)
-    assert "silent: 0  (nsys has captured it already, and does so once)" in again.stdout
+    assert (
+        "no response: 0  (nsys has already captured this rank, and can do so only once)"
+        in again.stdout
+    )
 
 
 def test_nobody_asks(profiled: Profiled) -> None:
@@ -172,7 +176,9 @@ def test_nobody_asks(profiled: Profiled) -> None:
     options = ("--nsys", "steps", "--nsys-steps", "later")
     status, _, told = profiled.run(sys.executable, STEPS, 4, options=options)
     assert (status, profiled.reports()) == (0, {})
-    assert "no report: nobody has asked for one: rankdbg profile RANKS --kind nsys" in told
+    assert (
+        "no report: none was requested; request one with: rankdbg profile RANKS --kind nsys" in told
+    )
 
 
 def test_nsys_is_missing(profiled: Profiled) -> None:
@@ -188,7 +194,7 @@ def test_no_rank_fits(profiled: Profiled) -> None:
     command = (sys.executable, LAUNCH, 2, STEPS, 1, "children")
     status, _, told = profiled.run(*command, options=("--nsys", "*policy*,vllm"))
     assert status == 0
-    assert told.count("not profiled: none of *policy*, vllm fits steps or steps_0\n") == 1
+    assert told.count("not profiled: no pattern of *policy*, vllm matches steps or steps_0\n") == 1
     assert "rank 1" not in told
 
 
@@ -223,7 +229,9 @@ def test_wrong_variables_in_a_rank(profiled: Profiled) -> None:
     result = subprocess.run(
         words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
     )
-    said = "not profiled: RANKDBG_NSYS_STEPS: '1-10' is not a range of steps such as 3:7; hint: "
+    said = (
+        "not profiled: invalid RANKDBG_NSYS_STEPS: expected steps such as 3:7, not '1-10'; hint: "
+    )
     assert result.stdout == "reads \n"
     assert said in result.stderr
 
@@ -251,7 +259,7 @@ def test_nsys_is_killed(profiled: Profiled) -> None:
     (rank, *_) = wait_for(lambda: _pythons(process.pid), "the rank")
     os.killpg(process.pid, signal.SIGKILL)  # the rank is in a session of its own
     wait_for(lambda: not Path(f"/proc/{rank}").exists(), "the end of the rank")
-    assert "no report: nsys has ended, and has not written /" in process.communicate()[1]
+    assert "no report: nsys has exited without writing /" in process.communicate()[1]
 
 
 def test_no_report_can_be_made(profiled: Profiled, tmp_path: Path) -> None:
@@ -261,7 +269,7 @@ def test_no_report_can_be_made(profiled: Profiled, tmp_path: Path) -> None:
     status, _, told = profiled.run(sys.executable, STEPS, 2, options=options, env=environment)
     assert status == 0
     line = (
-        r"nsys could not make a report of /.*/steps_1:2_\d+.qdstrm; QdstrmImporter of its version"
+        r"nsys could not convert /.*/steps_1:2_\d+.qdstrm to a report; QdstrmImporter of the same"
     )
     assert re.search(line, told)
 
@@ -271,7 +279,7 @@ def test_no_report_can_be_made(profiled: Profiled, tmp_path: Path) -> None:
     words = ("profile", "--kind", "nsys", "--seconds", 0.5, "--output", tmp_path / "home")
     shown = profiled.job.cli(*words)
     assert shown.returncode == 0, shown.stderr
-    assert re.search(r"note: rank 0: nsys could not make a report of ", shown.stdout)
+    assert re.search(r"note: rank 0: nsys could not convert ", shown.stdout)
     (gathered,) = (tmp_path / "home/ranks").iterdir()
     assert gathered.suffix == ".qdstrm"
     assert f"ranks/{gathered.name}\n" in shown.stdout

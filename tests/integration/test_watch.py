@@ -17,11 +17,9 @@ import pytest
 
 from jobs import PROGRAMS, Job
 from waiting import wait_for
+from watching import QUICK, WATCHED, Watch
 
 pytestmark = pytest.mark.timeout(120)
-
-WATCHED = str(PROGRAMS / "watched.py")
-QUICK = ("--hang-after", "1", "--look-every", "0.3", "--cuda", "none")
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ def test_hang_is_found(job: Job, tmp_path: Path) -> None:
     assert "no progress for" in result.stderr
     report = json.loads((tmp_path / "backtraces/report.json").read_text())
     assert report["stuck"] is True
-    assert report["guilty"] == "0-1"
+    assert report["culprit"] == "0-1"
     assert report["cause"] == "waits-for-lock"
     assert (
         "wait_for_a_lock_that_nobody_releases" in (tmp_path / "backtraces/report.txt").read_text()
@@ -60,7 +58,7 @@ def test_stacks_of_each_process_are_kept(job: Job, tmp_path: Path) -> None:
     assert {text.split()[2] for text in texts} == {"0", "1"}
     assert all("wait_for_a_lock_that_nobody_releases" in text for text in texts)
     again = job.cli("why", "--json", "-t", f"snapshot:{place}/snapshot")
-    assert json.loads(again.stdout)["guilty"] == "0-1", again.stderr
+    assert json.loads(again.stdout)["culprit"] == "0-1", again.stderr
 
 
 def test_exit_status_is_the_commands(job: Job, tmp_path: Path) -> None:
@@ -72,7 +70,7 @@ def test_exit_status_is_the_commands(job: Job, tmp_path: Path) -> None:
 
 
 def test_hang_is_told(job: Job, tmp_path: Path) -> None:
-    """A command gets the report on its stdin and the guilty in its environment; a webhook the
+    """A command gets the report on its stdin and the culprit in its environment; a webhook the
     same as JSON."""
     got: list[Any] = []
 
@@ -89,11 +87,11 @@ def test_hang_is_told(job: Job, tmp_path: Path) -> None:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
         hook = f"http://127.0.0.1:{server.server_port}/"
-        notify = 'echo "$RANKDBG_GUILTY $RANKDBG_CAUSE" > told; cat > told.json'
+        notify = 'echo "$RANKDBG_CULPRIT $RANKDBG_CAUSE" > told; cat > told.json'
         watch(job, tmp_path, "--abort", "--notify", notify, "--webhook", hook)
         server.shutdown()
     assert (tmp_path / "told").read_text() == "0-1 waits-for-lock\n"
-    assert json.loads((tmp_path / "told.json").read_text())["guilty"] == "0-1"
+    assert json.loads((tmp_path / "told.json").read_text())["culprit"] == "0-1"
     assert [document["cause"] for document in got] == ["waits-for-lock"]
 
 
@@ -102,7 +100,7 @@ def test_a_webhook_that_fails_is_said(job: Job, tmp_path: Path) -> None:
     result = watch(
         job, tmp_path, "--abort", "--webhook", "http://127.0.0.1:9/", "--notify", "exit 3"
     )
-    assert "the webhook did not take the report" in result.stderr
+    assert "the webhook did not accept the report" in result.stderr
     assert "ended with status 3" in result.stderr
     assert (tmp_path / "backtraces/report.json").exists()
 
@@ -116,15 +114,18 @@ def test_a_report_that_cannot_be_written(job: Job, tmp_path: Path) -> None:
         cwd=tmp_path,
     )
     assert result.returncode == 86, result.stderr
-    assert "not all of it could be kept: [Errno 17] File exists: 'kept'" in result.stderr
-    assert json.loads((tmp_path / "told.json").read_text())["guilty"] == "0"
+    assert "some of it could not be saved: [Errno 17] File exists: 'kept'" in result.stderr
+    assert json.loads((tmp_path / "told.json").read_text())["culprit"] == "0"
 
 
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--webhook", "hooks.example.org"), "not an address to post to"),
-        (("--exit-status", "300"), "an exit status is a number from 1 to 255"),
+        (
+            ("--webhook", "hooks.example.org"),
+            "invalid webhook 'hooks.example.org': expected an http or https URL",
+        ),
+        (("--exit-status", "300"), "invalid exit status 300: expected a number from 1 to 255"),
         (("--output-dir", "/dev/null/reports"), "/dev/null is not a directory"),
     ],
 )
@@ -183,10 +184,83 @@ def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
     assert not (tmp_path / "backtraces").exists()
 
 
+def test_job_that_hangs_already(job: Job, tmp_path: Path) -> None:
+    """It is said at the first look that it is stuck, and that nothing counts as a hang before
+    --hang-after; SIGUSR1 collects without waiting for that."""
+    start_hanging(job, tmp_path)
+    options = ("--job", job.name, "--hang-after", "3600", "--look-every", "0.3", "--cuda", "none")
+    with Watch(tmp_path, job.environment, *options) as watching:
+        watching.wait_until_said("The job is stuck: no rank has made progress for")
+        assert "culprit: 0-1 (waits-for-lock); reported as a hang in 1.0 h" in watching.said
+        assert not (tmp_path / "backtraces").exists()
+        watching.process.send_signal(signal.SIGUSR1)
+        report = json.loads(watching.wait_for_file("backtraces/report.json"))
+        assert (report["collected"], report["stuck"]) == ("SIGUSR1", True)
+        watching.process.send_signal(signal.SIGTERM)
+        assert watching.wait() == 0
+    assert len(job.ranks()) == 2  # a watch that ends leaves the job alone
+
+
+def test_hang_that_lasts(job: Job, tmp_path: Path) -> None:
+    """A job that was never seen to move is told when it has stood for --hang-after."""
+    start_hanging(job, tmp_path)
+    with Watch(tmp_path, job.environment, "--job", job.name, *QUICK) as watching:
+        report = json.loads(watching.wait_for_file("backtraces/report.json"))
+        assert report["stuck"] is True
+        assert "no progress for" in report["collected"]
+
+
+def test_hang_with_heartbeats(job: Job, tmp_path: Path) -> None:
+    """One that wakes up ten times a second, and prints as often, does not move."""
+    launcher, program = PROGRAMS / "launch.py", PROGRAMS / "waits.py"
+    output = (tmp_path / "output").open("w")
+    job.start(sys.executable, launcher, "2", program, "heartbeats", stdout=output)
+    wait_for(lambda: len(job.ranks()) == 2, "two ranks")
+    with Watch(tmp_path, job.environment, "--job", job.name, *QUICK) as watching:
+        report = json.loads(watching.wait_for_file("backtraces/report.json"))
+        assert (report["stuck"], report["culprit"]) == (True, "1")
+
+
+def test_hang_of_known_age(job: Job, tmp_path: Path) -> None:
+    """Where flight recorders know that ranks have waited for longer than --hang-after, it is a hang
+    at the first look."""
+    program = PROGRAMS / "hangs/missing_from_collective.py"
+    job.start_torch(4, program)
+
+    def waited() -> bool:
+        told = job.cli("why", "--json")
+        return told.returncode in (0, 1) and (json.loads(told.stdout)["waited"] or 0) > 3
+
+    wait_for(waited, "they have waited", 90)
+    options = ("--job", job.name, "--hang-after", "3", "--look-every", "3600", "--cuda", "none")
+    with Watch(tmp_path, job.environment, *options) as watching:
+        report = json.loads(watching.wait_for_file("backtraces/report.json"))
+        assert report["collected"] == "the job was stuck when watching began"
+        assert report["stuck"] is True
+
+
+@pytest.mark.parametrize("program", ["behave.py", "hangs/idle_http_server.py"])
+def test_job_without_a_hang_is_not_accused(job: Job, tmp_path: Path, program: str) -> None:
+    """One that computes, and one that waits for work, at the first look and later."""
+    words = (sys.executable, PROGRAMS / "launch.py", "2", PROGRAMS / program)
+    job.start(*words, "loops", "loops")
+    job.wait_for(lambda ranks: len(ranks) == 2 and all(rank.where for rank in ranks))
+    with Watch(tmp_path, job.environment, "--job", job.name, *QUICK, "--at", "3") as watching:
+        report = json.loads(watching.wait_for_file("backtraces/report.json"))
+        assert report["stuck"] is False
+        assert "stuck" not in watching.said.replace("but the job is not stuck", "")
+
+
+def start_hanging(job: Job, tmp_path: Path) -> None:
+    job.start(sys.executable, PROGRAMS / "launch.py", "2", WATCHED, "hang", cwd=tmp_path)
+    hangs = "wait_for_a_lock_that_nobody_releases"
+    job.wait_at(hangs, hangs)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("debug: {enabled: true, wait_secs: 5}", "debug.wait_secs: no such setting"),
+        ("debug: {enabled: true, wait_secs: 5}", "debug.wait_secs: unknown setting"),
         ("debug: {enabled: true, wait_seconds: soon}", "must be a number of seconds, not 'soon'"),
         ("debug: {enabled: maybe}", "must be true or false"),
         ("debug: [1, 2]", "must be a section"),

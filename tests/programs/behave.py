@@ -91,6 +91,14 @@ def in_state_d():
     ctypes.PyDLL(library).hang()
 
 
+def exits_slowly():
+    """C's own exit handlers run when Python has wound up: this one waits for ever."""
+    global at_exit
+    libc = ctypes.CDLL(None)
+    at_exit = ctypes.cast(libc.pause, ctypes.c_void_p)
+    libc.on_exit(at_exit, None) if hasattr(libc, "on_exit") else libc.atexit(at_exit)
+
+
 def ends():
     sys.exit(3)
 

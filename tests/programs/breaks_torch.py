@@ -1,9 +1,14 @@
-"""Under torchrun: each step is an all-reduce."""
+"""Under torchrun: each step is an all-reduce. With the word `tells` it tells its steps."""
 
+import sys
 import time
 
 import torch
 import torch.distributed as dist
+
+import rankdbg
+
+TELLS = sys.argv[1:] == ["tells"]
 
 
 def trains():
@@ -12,6 +17,8 @@ def trains():
         total = torch.ones(1)
         dist.all_reduce(total)
         step += 1  # in trains
+        if TELLS:
+            rankdbg.progress(step)
         time.sleep(0.001)
 
 

@@ -6,6 +6,7 @@ collectives_torch.py FUNCTION DIRECTORY      writes its dumps there as soon as i
 import os
 import sys
 import threading
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def other_shape():
 
 
 def chain():
-    """0 and 1 wait in a group of their own and 3; 3 waits in another for 2, who is guilty."""
+    """0 and 1 wait in a group of their own and 3; 3 waits in another for 2, who is culprit."""
     first = dist.new_group([0, 1, 3], group_desc="first")
     second = dist.new_group([2, 3], group_desc="second")
     reduce()
@@ -79,6 +80,7 @@ def trains():
     """Healthy: every collective ends."""
     while True:
         reduce()
+        time.sleep(0.01)  # without it, a job takes all processors
 
 
 def done():

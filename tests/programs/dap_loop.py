@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 
 RANK = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID") or 0)
@@ -19,6 +20,12 @@ def loops():
         step += 1  # in loops
         traced = sys.gettrace() is not None
         time.sleep(0.002)
+
+
+def loops_beside_others():
+    for _ in range(3):
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+    loops()
 
 
 def stands():

@@ -1,5 +1,6 @@
 """python fork_ranks.py WORLD PROGRAM ARGUMENT...: as launch.py, but torch is loaded once, and its
-ranks are forks of that, as torch.multiprocessing makes them.
+ranks are forks of that, as torch.multiprocessing makes them. With --serve SOCKET it loads torch
+once for many jobs, whose words come from the clients of torch_server.py.
 
 Only for jobs with an agent: from outside, the variables of a fork are those of its parent.
 """
@@ -9,18 +10,26 @@ import runpy
 import sys
 
 import torch.distributed  # noqa: F401
+import torch_server
 
-size, *sys.argv = sys.argv[1:]
+client = torch_server.serve(sys.argv[2]) if sys.argv[1] == "--serve" else None
+size, *sys.argv = client.words if client else sys.argv[1:]
 started, _, world = size.rpartition("/")
 for rank in range(int(started or world)):
     names = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "GROUP_RANK": 0}
     names["LOCAL_WORLD_SIZE"] = world
     os.environ.update({name: str(value) for name, value in names.items()})
     if not os.fork():
+        if client:
+            client.leave()
         sys.path[0] = os.path.dirname(sys.argv[0])
         runpy.run_path(sys.argv[0], run_name="__main__")
         sys.exit()
 for name in names:
     del os.environ[name]  # this process is no rank
+if client:
+    client.end_together()
 statuses = [os.wait()[1] for _ in range(int(started or world))]
+if client:
+    client.answer(int(any(statuses)))
 sys.exit(any(statuses))

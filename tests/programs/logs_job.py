@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-RANK = os.environ["RANK"]
+RANK = os.environ.get("RANK") or os.environ["OMPI_COMM_WORLD_RANK"]
 
 
 def now():

@@ -27,6 +27,28 @@ def twice():
     done()
 
 
+def many():
+    for n in range(10_000):
+        breakpoint()
+
+
+def one_after_the_other():
+    """A thread stops at once, the main thread at a signal."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    threading.Thread(target=worker, args=("north",), name="north", daemon=True).start()
+    signal.sigwait([signal.SIGUSR1])
+    breakpoint()
+    done()
+
+
+def replaced_by_another_program():
+    """While a thread of it is stopped."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    threading.Thread(target=worker, args=("north",), name="north", daemon=True).start()
+    signal.sigwait([signal.SIGUSR1])
+    os.execvp("sleep", ["sleep", "600"])
+
+
 def done():
     threading.Event().wait()
 

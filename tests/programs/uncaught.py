@@ -19,6 +19,37 @@ def fails():
     divide(len(batch), 0)
 
 
+def stops_and_fails():
+    breakpoint()
+    fails()
+
+
+def stops_in(method):
+    child = multiprocessing.get_context(method).Process(target=stops_and_fails, name="child")
+    child.start()
+    child.join()
+    print("exit status of the child:", child.exitcode, flush=True)
+
+
+def stops_in_fork():
+    stops_in("fork")
+
+
+def stops_in_spawn():
+    stops_in("spawn")
+
+
+def stops_in_thread():
+    thread = threading.Thread(target=stops_and_fails, name="worker")
+    thread.start()
+    thread.join()
+
+
+def forks_after_a_stop():
+    breakpoint()
+    in_child("fork")
+
+
 def waits():
     threading.Event().wait()
 
@@ -76,17 +107,25 @@ def in_pools():
             print("raised:", error, flush=True)
 
 
-def in_torch_spawn():
+def in_torch_spawn(function=None):
     import torch.multiprocessing
 
     try:
-        torch.multiprocessing.spawn(with_index)
+        torch.multiprocessing.spawn(function or with_index)
     except torch.multiprocessing.ProcessRaisedException as error:
         print("raised:", str(error).strip().splitlines()[-1], flush=True)
 
 
 def with_index(index):
     fails()
+
+
+def stops_in_torch_spawn():
+    in_torch_spawn(stops_with_index)
+
+
+def stops_with_index(index):
+    stops_and_fails()
 
 
 def exits():

@@ -1,6 +1,7 @@
-"""Counts steps, and then does what its argument says: hang, go on, or end."""
+"""Counts steps, and then does what its argument says: hang, go on, note signals, or end."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -32,6 +33,15 @@ def wait_for_a_lock_that_nobody_releases() -> None:
     lock.acquire()
 
 
+def note(number: int, _: object) -> None:
+    """A file for each signal, and in it whether evidence had been collected by then."""
+    collected = Path("backtraces/report.json").exists()
+    Path(f"partial-{number}").write_text("collected" if collected else "not collected")
+    Path(f"partial-{number}").rename(f"got-{signal.Signals(number).name}")
+    if number == signal.SIGTERM:
+        sys.exit(5)
+
+
 train(50)
 print("fifty steps", flush=True)
 match sys.argv[1]:
@@ -40,5 +50,10 @@ match sys.argv[1]:
         wait_for_a_lock_that_nobody_releases()
     case "fail":
         sys.exit(7)
+    case "handle-signals":
+        for name in ("SIGUSR1", "SIGUSR2", "SIGTERM"):
+            signal.signal(signal.Signals[name], note)
+        Path("ready").touch()
+        train(100_000)
     case "go-on":
         train(100_000)

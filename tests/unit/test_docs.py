@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,13 @@ import pytest
 from rankdbg import errors
 from rankdbg.clusters import CLUSTERS
 from rankdbg.frontends.cli import VERBS, verb_parser
-from rankdbg.frontends.watch.settings import Settings
-from rankdbg.verdicts.hang_rules import ROLES, WORDS, HangRule, load_hang_rule_file
-from rankdbg.verdicts.log_rules import load_rule_file
+from rankdbg.investigations.connection import JobConnection, connect
+from rankdbg.investigations.job_view import JobView
+from rankdbg.investigations.results import Result
+from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.node.probes import PROBES
+from rankdbg.verdicts.hangs.hang_rules import ROLES, WORDS, HangRule, load_hang_rule_file
+from rankdbg.verdicts.rules.log_rules import load_rule_file
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = {path.name: path.read_text() for path in (ROOT / "docs/reference").glob("*.md")}
@@ -40,7 +45,7 @@ def test_every_cluster_is_in_the_reference() -> None:
 
 def test_every_probe_is_in_the_reference() -> None:
     """A row in the table of probes."""
-    probes = [p.stem for p in (ROOT / "src/rankdbg/node/probes").glob("[a-z]*.py")]
+    probes = [kind.module for kind in PROBES.values()]
     assert probes
     assert all(f"| `{name}`" in VERBS_TEXT for name in probes)
 
@@ -68,7 +73,7 @@ def test_every_schema_is_in_the_reference() -> None:
     assert all(f"`rankdbg.{kind}/1`" in REFERENCE["json.md"] for kind in kinds)
 
 
-@pytest.mark.parametrize("page", ["causes", "failures", "phases"])
+@pytest.mark.parametrize("page", ["causes", "failures", "phases", "mcp"])
 def test_pages_are_those_of_the_rules(page: str) -> None:
     """The page is as docs/make_reference.py writes it."""
     made = runpy.run_path(str(ROOT / "docs/make_reference.py"))[page]()
@@ -77,7 +82,8 @@ def test_pages_are_those_of_the_rules(page: str) -> None:
 
 def test_every_cause_is_in_the_reference() -> None:
     """Also those that no rule names, but the comparison of ranks."""
-    source = (ROOT / "src/rankdbg/verdicts/hangs.py").read_text()
+    folder = ROOT / "src/rankdbg/verdicts/hangs"
+    source = "".join((folder / f"{name}.py").read_text() for name in ("culprits", "ray_causes"))
     names = set(re.findall(r"\"([a-z]+(?:-[a-z]+)+)\"", source))
     assert {"rank-died", "collective-mismatch"} <= names
     assert all(f"\n### {name}\n" in REFERENCE["causes.md"] for name in names)
@@ -99,6 +105,26 @@ def test_rules_in_the_reference_can_be_used(tmp_path: Path) -> None:
         file.write_text(example)
         assert load_rule_file(str(file)).names() or load_hang_rule_file(str(file))
     assert len(examples) == 3
+
+
+def test_every_method_of_a_connection_is_in_the_reference() -> None:
+    """A row for each method, with its arguments; each argument of connect(); and what results
+    have in common."""
+    text = REFERENCE["python.md"]
+    rows = dict(re.findall(r"^\| `(\w+)(.*)$", text, re.MULTILINE))
+    methods = {
+        name: value
+        for kind in (JobConnection, JobView)
+        for name, value in vars(kind).items()
+        if not name.startswith("_")
+    }
+    assert {"ranks", "why", "watch", "close"} <= methods.keys()
+    for name, method in methods.items():
+        arguments = [] if isinstance(method, property) else [*signature(method).parameters][1:]
+        assert [a for a in arguments if not re.search(rf"\b{a}\b", rows[name])] == [], name
+    assert all(f"`{name}" in text for name in [*signature(connect).parameters][2:])
+    shared = [name for name in vars(Result) if not name.startswith("_")]
+    assert [name for name in shared if f"| `{name}()` |" not in text] == []
 
 
 def test_every_setting_of_watch_is_in_the_guide() -> None:

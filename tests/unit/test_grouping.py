@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -18,7 +20,6 @@ from rankdbg.grouping import (
     merge_stacks,
     odd_ones_out,
     spread,
-    walk_tree,
 )
 from rankdbg.types import Frame, ProcessKey, Rank
 
@@ -31,6 +32,15 @@ numbered_stacks = st.lists(stack_values, max_size=30).map(lambda stacks: list(en
 numbers = st.one_of(
     st.floats(), st.integers(), st.booleans(), st.sampled_from([10**400, -(10**400)])
 )
+
+
+def walk_tree(roots: Sequence[TreeNode[Any]]) -> Iterator[tuple[int, TreeNode[Any]]]:
+    """Every node with its depth in nodes, parents first. Does not recurse."""
+    todo = [(0, root) for root in reversed(roots)]
+    while todo:
+        depth, node = todo.pop()
+        yield depth, node
+        todo += [(depth + 1, child) for child in reversed(node.children)]
 
 
 def stack(text: str) -> tuple[Frame, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 
 from rankdbg import ray
+from rankdbg.agent.nsys import nsys_program, nsys_writers, under_nsys
 from rankdbg.clusters import here
+from rankdbg.node.logs import ray_sessions
+from rankdbg.process import nsys_config
 
 
 def test_variables_of_this_process_go_along(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -27,6 +31,25 @@ def test_variables_of_this_process_go_along(monkeypatch: pytest.MonkeyPatch) -> 
     assert {name: made["env_vars"].get(name) for name in wanted} == wanted
     assert "HOME" not in made["env_vars"]
     assert given["env_vars"] == {"RANKDBG_JOB": "mine", "A": "b"}
+
+
+def test_variables_about_one_process_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a driver under nsys has in its environment about itself is nothing to its workers."""
+    for name in nsys_config.OF_ONE_PROCESS:
+        monkeypatch.setenv(name, "4711")
+    monkeypatch.setenv("RANKDBG_NSYS_WAIT", "60")
+    assert names_of(ray.runtime_env()) == {"RANKDBG_NSYS_WAIT": "60"}
+
+
+def test_which_variables_are_about_one_process() -> None:
+    """All that rankdbg itself sets in ranks and nodes, as the reference has them."""
+    text = (Path(__file__).parents[2] / "docs/reference/environment.md").read_text()
+    rows = [line for line in text.splitlines() if "set by rankdbg itself" in line]
+    documented = {name for row in rows for name in re.findall(r"`(RANKDBG_\w+)`", row)}
+    assert {*nsys_config.OF_ONE_PROCESS} == documented | {under_nsys.NAME}
+    ours = {under_nsys.PROFILED, under_nsys.REPORT, under_nsys.REPORTED, under_nsys.NAME}
+    ours |= {nsys_writers.WORKER, nsys_program.TURN, ray_sessions.RAYLET}
+    assert ours <= {*nsys_config.OF_ONE_PROCESS}
 
 
 def names_of(made: dict[str, Any]) -> dict[str, str]:
@@ -76,7 +99,7 @@ def test_no_worker_fits() -> None:
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     assert done.stderr == (
-        "rankdbg: nothing was profiled: no worker fits polcy, x*; there were: a, b\n"
+        "rankdbg: nothing was profiled: no worker matches polcy, x*; the workers were: a, b\n"
     )
 
 
@@ -105,7 +128,7 @@ def test_head_node(tmp_path: Path) -> None:
     note.write_text(f"127.0.0.1:{port}")
     assert here.find_target(environment) is None
     pytest.importorskip("ray", reason="needs Ray")
-    assert found == ("ray:auto", "this is the head node of that cluster")
+    assert found == ("ray:auto", "on its head node")
 
 
 def test_address_in_the_environment() -> None:
@@ -113,6 +136,6 @@ def test_address_in_the_environment() -> None:
     pytest.importorskip("ray", reason="needs Ray")
     environment = {"PATH": os.environ["PATH"], "RAY_TMPDIR": "/nowhere"}
     named = here.find_target({**environment, "RAY_ADDRESS": "10.0.0.1:6379"})
-    assert named == ("ray:10.0.0.1:6379", "RAY_ADDRESS names it")
+    assert named == ("ray:10.0.0.1:6379", "from RAY_ADDRESS")
     for other in ("http://10.0.0.1:8265", "ray://10.0.0.1:10001"):
         assert here.find_target({**environment, "RAY_ADDRESS": other}) is None

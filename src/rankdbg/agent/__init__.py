@@ -1,24 +1,30 @@
 """Inside a rank: the part of rankdbg that runs in other people's programs.
 
-    __init__    start, init, set_mesh; what happens at fork and at exit
-    autostart   started by the .pth file or by bootstrap/, when RANKDBG=1
+    __init__    the public functions; start, fork and exit of the agent
+    autostart   imported by the .pth file or by bootstrap/, when RANKDBG=1
+    hooks       what the agent hooks into at its start; the one module that knows all folders
+    active      what is active in this process: filled by the modules that become active
     listener    one thread, one Unix socket; a short-lived thread for each connection
-    card        the file beside the socket that says who this process is
+    card        the file beside the socket that identifies this process
     questions   a question -> its answer
-    stacks, evaluate, describe    what the answers are made of
-    breaks, pauses                stops that clients ask for while the program runs
-    uncaught, saving              exceptions that nobody catches: held, or saved
-    in_ray                        Ray: the agent in its workers, its breakpoints, its exceptions
-    timeouts, torch_groups, in_flight    process groups wait for ranks that stand in the debugger
-    under_nsys, nsys_program      ranks that run under Nsight Systems, and how it is started
-    capture, cuda_profiler        for which steps, or when asked
-    nsys_report, termination      what it writes of them, also if they are told to end
-    workers_reports, nsys_writers    a driver of Ray's waits for what it writes of workers
-    threads, native, forks        what the interpreter must be talked into
+    announcing  reports stops to nodes that watch, without a question
+    messages    single lines on stderr
+    stacks, evaluate, describe    the content of answers
+    threads, workers, native, forks, imports    access to the interpreter
 
-Rules of this folder: standard library only, and of that only what no program is
-likely to have a module of its own by that name for; no signal handler (but for SIGTERM in
-a rank under nsys); no output but one line on stderr; an agent that cannot start leaves the
+    stops/       pdb in a thread: breakpoints, breaks, pauses, uncaught exceptions, source text
+    editor/      debugpy in this rank, and tensors in an editor
+    groups/      torch's process groups: timeouts, flight recorders
+    profilers/   torch, memory and nsys profiles on request
+    nsys/        ranks under Nsight Systems
+    replicas/    hashes of tensors that other ranks must have too
+    nonfinite/   nan and inf: which tensors have some, and where the first one appears
+    history/     what this rank did, in a file that outlives it
+    frameworks/  Ray, Monarch; the labels that torch, JAX, MPI and others know
+
+Rules of this folder: only modules of the standard library, and at the agent's start only such
+that no program is likely to shadow by a module of its own; no signal handler (except SIGTERM in a
+rank under nsys); no output except single lines on stderr; an agent that cannot start leaves the
 program alone.
 """
 
@@ -27,7 +33,8 @@ from __future__ import annotations
 import os
 import sys
 
-from rankdbg import rendezvous
+from rankdbg.agent import active, card, messages
+from rankdbg.process import rendezvous
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +44,10 @@ if TYPE_CHECKING:
     from rankdbg.agent.listener import Listener
 
 _listener: Listener | None = None
-_hooked = False
+_registered = False
+_notes: Any = None  # the module history/notes, once there is something to note
 
-# Questions that are being answered when the program ends are given so long.
+# For questions that are being answered when the program exits.
 WIND_UP_SECONDS = 0.3
 
 
@@ -51,12 +59,12 @@ def init(
     role: str | None = None,
     job: str | None = None,
 ) -> None:
-    """Start the agent in this process, and name the process as far as arguments say so.
+    """Start the agent in this process, and set the labels that are given.
 
-    Everything that is left out is taken from the environment that torchrun, Slurm or
-    MPI set. A process that already has an agent only gets the new names.
+    Other labels are taken from the environment that torchrun, Slurm or MPI set. In a process
+    that already has an agent, only the labels change.
     """
-    from rankdbg.agent import card
+    from rankdbg.agent import announcing
 
     chosen: dict[str, Any] = {}
     if mesh is not None:
@@ -68,48 +76,74 @@ def init(
         if text is not None:
             chosen[name] = _checked_name(name, text)
     if {"rank", "world"} <= chosen.keys() and chosen["rank"] >= chosen["world"]:
-        raise ValueError(f"rankdbg.init: rank {rank} is not below the world's size, {world}")
+        raise ValueError(
+            f"rankdbg.init: invalid rank {rank}: expected less than the world size, {world}"
+        )
     card.chosen.update(chosen)
+    announcing.changed()
     start()
     if _listener is not None:
         _listener.current_card()
 
 
 def set_mesh(mesh: Mapping[str, int]) -> None:
-    """The mesh was reshaped or renamed: selections and listings show it at once."""
+    """Report a mesh that was reshaped or renamed: selections and listings show it at once."""
     init(mesh=mesh)
 
 
 def progress(step: int) -> None:
-    """The program has come to this step: `rankdbg ps` shows it, `rankdbg watch` goes by it.
+    """Report the step that the program has reached: `rankdbg ps` shows it, `rankdbg watch` uses it,
+    and `rankdbg history` compares ranks by it.
 
-    Costs less than a microsecond, and nothing happens in a process without an agent.
+    Takes about two microseconds. Without an agent it has no effect.
     """
-    from rankdbg.agent import card
-
     card.step = step
     if card.at_step is not None:
         card.at_step(step)
+    if _listener is not None:
+        (_notes or _load_notes()).step(step)
+    if card.step_work:
+        for work in [*card.step_work]:
+            work(step)
+
+
+def mark(name: str, value: object = None) -> None:
+    """Note what the program has decided, for `rankdbg history`: mark("accepted", 17).
+
+    The value is a number, or a short text; of anything else only the type is noted. Takes about two
+    microseconds. Without an agent it has no effect.
+    """
+    if _listener is not None:
+        (_notes or _load_notes()).mark(name, value)
+
+
+def _load_notes() -> Any:
+    """With the first event: most processes have none."""
+    global _notes
+    from rankdbg.agent.history import notes
+
+    _notes = notes
+    return notes
 
 
 def breakpoint(*, header: str | None = None, when: bool = True, ranks: str | None = None) -> None:
     """Stop here, as the built-in breakpoint() does in a rank with an agent.
 
-    `header` is shown with the stop; `when` is a condition; `ranks` is a selection such as
-    "tp=0": only these ranks stop.
+    `header` is shown with the stop. `when` is a condition. `ranks` is a selection such as "tp=0":
+    only these ranks stop.
     """
     if not when:
         return
     start()
     if ranks is None or _is_selected(ranks):
-        from rankdbg.agent import entries
+        from rankdbg.agent.stops import entries
 
         entries.stop_at(sys._getframe(1), "breakpoint", header)
 
 
 def post_mortem(error: BaseException | None = None) -> None:
-    """Hold this thread at an exception: the one that is being handled, or the given one."""
-    from rankdbg.agent import entries
+    """Hold this thread at the given exception, else at the one that is being handled."""
+    from rankdbg.agent.stops import entries
 
     error = error or sys.exc_info()[1]
     if error is None:
@@ -119,27 +153,27 @@ def post_mortem(error: BaseException | None = None) -> None:
 
 
 def scope(name: str = "") -> Any:
-    """A context manager, or a decorator: a stop inside ends when it ends."""
-    from rankdbg.agent import entries
+    """A context manager or decorator: when it ends, a stop inside it ends."""
+    from rankdbg.agent.stops import entries
 
     return entries.Scope(name)
 
 
 def listen(port_base: int = 5678, *, wait: bool = True) -> int:
-    """Let debugpy listen on this machine's loopback, at the base and the local rank, and wait
-    for an editor. The port.
+    """Make debugpy listen on the loopback interface, on port `port_base` + local rank, and wait
+    for an editor. Returns the port.
 
-    `rankdbg dap` needs none of this; it is for those who want a port for each rank.
+    Only for editors that need one port for each rank: `rankdbg dap` works without it.
     """
     start()
-    from rankdbg.agent import listening
+    from rankdbg.agent.editor import debugpy_listening
 
-    return listening.listen(_checked_number("port_base", port_base, least=1), wait)
+    return debugpy_listening.listen(_checked_number("port_base", port_base, least=1), wait)
 
 
 def _is_selected(ranks: str) -> bool:
-    from rankdbg import mesh, selection
-    from rankdbg.agent import card
+    from rankdbg import selection
+    from rankdbg.selection import mesh
     from rankdbg.types import ProcessKey, Rank
 
     me = card.make()
@@ -149,7 +183,8 @@ def _is_selected(ranks: str) -> bool:
         ProcessKey(me["host"], me["pid"], me["start"]),
         labels["job"],
         number,
-        coordinates=mesh.coordinates(number, sizes) if number is not None else {},
+        coordinates=labels.get("coordinates")
+        or (mesh.coordinates(number, sizes) if number is not None else {}),
         role=str(labels.get("role") or ""),
     )
     return selection.matches(selection.parse(ranks), rank)
@@ -157,60 +192,66 @@ def _is_selected(ranks: str) -> bool:
 
 def _checked_mesh(mesh: Mapping[str, int]) -> dict[str, int]:
     if not hasattr(mesh, "items"):
-        raise ValueError(f"rankdbg: a mesh is a mapping such as {{'dp': 4, 'tp': 2}}, not {mesh!r}")
+        raise ValueError(
+            f"rankdbg: invalid mesh {mesh!r}: expected a mapping such as {{'dp': 4, 'tp': 2}}"
+        )
     checked = {}
     for name, size in mesh.items():
         if not (isinstance(name, str) and name.isidentifier()):
-            raise ValueError(f"rankdbg: a mesh's dimension has a name such as 'tp', not {name!r}")
-        checked[name] = _checked_number(f"the mesh's size {name!r}", size, least=1)
+            raise ValueError(
+                f"rankdbg: invalid dimension {name!r} of the mesh: expected a name such as 'tp'"
+            )
+        checked[name] = _checked_number(f"size {name!r} of the mesh", size, least=1)
     return checked
 
 
 def _checked_number(name: str, number: Any, least: int) -> int:
-    """numpy's and torch's whole numbers are welcome too, True and 2.0 are not."""
+    """Accepts the integers of numpy and torch too, but neither True nor 2.0."""
     if isinstance(number, bool) or not hasattr(number, "__index__") or number < least:
         raise ValueError(
-            f"rankdbg: {name} must be a whole number of {least} or more, not {number!r}"
+            f"rankdbg: invalid {name}: expected a whole number, {least} or more, not {number!r}"
         )
     return int(number)
 
 
 def _checked_name(name: str, text: Any) -> str:
     if not (isinstance(text, str) and text.isprintable() and text):
-        raise ValueError(f"rankdbg.init: {name} must be a short text, not {text!r}")
+        raise ValueError(f"rankdbg.init: invalid {name}: expected a short text, not {text!r}")
     for letter in " ,'\"()=":
         if letter in text:
             raise ValueError(
-                f"rankdbg.init: {name} {text!r} must be without blanks and any of ,'\"()="
+                f"rankdbg.init: {name} {text!r} must not contain spaces or any of ,'\"()="
             )
     return text
 
 
 def start() -> None:
-    """Listen, unless this process does already. Never raises: the program comes first."""
+    """Start to listen, unless this process already does. Never raises: the program goes first."""
     global _listener
     if _listener is not None:
         return
     try:
-        from rankdbg.agent import entries
+        from rankdbg.agent import hooks
         from rankdbg.agent.listener import Listener
 
         directory = rendezvous.directory()
         if os.environ.get("RANKDBG_DIR"):
             os.environ["RANKDBG_DIR"] = directory  # the same for children, after a chdir
         _listener = Listener(directory)
-        _hook()
-        entries.install()
+        _register()
+        hooks.install()
     except Exception as error:
         expected = isinstance(error, (rendezvous.Refused, OSError))
-        _say(f"no agent in process {os.getpid()}: {error if expected else repr(error)}")
+        reason = str(error) if expected else repr(error)
+        messages.write(f"no agent in process {os.getpid()}: {reason}")
 
 
-def _hook() -> None:
-    global _hooked
-    if _hooked:
+def _register() -> None:
+    """Once: the child of a fork inherits it."""
+    global _registered
+    if _registered:
         return
-    _hooked = True
+    _registered = True
     import atexit
 
     atexit.register(_at_exit)
@@ -222,54 +263,29 @@ def _hook() -> None:
 
 
 def _after_fork() -> None:
-    """The child of a fork is a process of its own, with an agent of its own."""
+    """The child of a fork is a process of its own, with its own agent."""
     global _listener
-    from rankdbg.agent import card, stops
-
-    card.chosen.pop("rank", None)  # that is the parent's
-    stops.forget_all()
-    debugger: Any = sys.modules.get("rankdbg.agent.debugger")
-    if debugger is not None:
-        debugger.forget_all()
-    workers: Any = sys.modules.get("rankdbg.agent.workers")
-    if workers is not None:
-        workers.forget_all()
-    for name in ("breaks", "pauses", "dap", "profiling"):
-        module: Any = sys.modules.get(f"rankdbg.agent.{name}")
-        if module is not None:
-            module.after_fork()
-    timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
-    if timeouts is not None:
-        timeouts.after_fork()
+    active.forked = True
+    for action in active.after_fork:
+        try:
+            action()
+        except Exception as error:
+            messages.write(f"process {os.getpid()} keeps state of its parent: {error!r}")
     if _listener is None:
         return
     try:
         _listener.abandon()
     except Exception as error:
-        _say(f"process {os.getpid()} keeps its parent's socket: {error!r}")
+        messages.write(f"process {os.getpid()} keeps its parent's socket: {error!r}")
     _listener = None
     start()
 
 
 def _at_exit() -> None:
-    timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
-    if timeouts is not None:
-        timeouts.at_exit()
-    capture: Any = sys.modules.get("rankdbg.agent.capture")
-    if capture is not None:
-        capture.at_exit()
+    for action in active.at_exit:
+        action()
     from rankdbg.agent import threads
 
     if _listener is not None:
-        profiling: Any = sys.modules.get("rankdbg.agent.profiling")
-        if profiling is not None:
-            profiling.finish_at_exit()
         threads.wind_up(WIND_UP_SECONDS)
         _listener.close()
-
-
-def _say(line: str) -> None:
-    try:
-        sys.stderr.write(f"rankdbg: {line}\n")
-    except Exception:  # stderr may be closed, or None, or anything the program put there
-        pass

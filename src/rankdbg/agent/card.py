@@ -1,39 +1,51 @@
-"""The card: who this process is, as a file for all who list the directory.
+"""The card: the identity of this process, as a file beside its socket.
 
-What can be asked changes while a program runs (it sets RANK, initialises torch's
-process group, reshapes its mesh), so the agent makes its card anew for each roster,
-and rewrites the file when it has changed: it is what is left when the process hangs.
+The identity changes while a program runs (it sets RANK, initialises torch's process group,
+reshapes its mesh). So the agent makes its card anew for each roster, and rewrites the file when
+the card has changed: the file is what nodes read when the process hangs.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
-from rankdbg import __version__, identity, rendezvous, wire
+from rankdbg import wire
+from rankdbg._version import __version__
+from rankdbg.agent import active
+from rankdbg.process import identity, rendezvous
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-# What the program itself said, with init() and set_mesh(). A forked child inherits all
-# but the rank: that it must be told.
+# The arguments of init() and set_mesh(). A forked child inherits all but the rank.
 chosen: dict[str, Any] = {}
-# The step that the program has told last, with progress(). No part of the file: it changes
-# a thousand times a second.
+# The last step that the program reported with progress(). Not in the file: it can change a
+# thousand times a second.
 step: int | None = None
-# What wants to know of each step: agent/capture.py, in a rank under nsys.
+# Called at each step, until it has been done: replicas/step_work.py.
+step_work: list[Callable[[int], None]] = []
+# Called at each step: nsys/capture.py sets it, in a rank under nsys.
 at_step: Callable[[int], None] | None = None
+
+
+def _after_fork() -> None:
+    chosen.pop("rank", None)  # the parent's
+
+
+active.after_fork.append(_after_fork)
 
 
 def make() -> dict[str, Any]:
     command = [str(word) for word in getattr(sys, "orig_argv", sys.argv)]
     labels = identity.of_process(_title(), command, os.environ)
     labels.update(_from_multiprocessing())
-    labels.update(_from_ray(labels))
+    _add_from_ray(labels)
     labels.update(_from_monarch(labels))
-    labels.update(_from_torch())
+    _add_from_program(labels)
     labels.update(chosen)
     if "rank" in chosen:
         labels["source"] = "init"
@@ -51,12 +63,13 @@ def make() -> dict[str, Any]:
         "executable": sys.executable or "",
         "command": command[:200],
         "directory": _working_directory(),
+        "outputs": _outputs(),
         "labels": labels,
     }
 
 
 def _title() -> str:
-    """The command line as the kernel has it: what setproctitle() changes."""
+    """The command line as the kernel shows it: setproctitle() changes it."""
     try:
         with open("/proc/self/cmdline", "rb") as file:
             return file.read(4096).replace(b"\0", b" ").decode("utf-8", "replace")
@@ -64,52 +77,66 @@ def _title() -> str:
         return ""
 
 
-def _working_directory() -> str:
-    try:
-        return os.getcwd()
-    except OSError:  # it has been removed
-        return ""
-
-
-def _from_torch() -> dict[str, Any]:
-    """What torch.distributed says, once the program has initialised it."""
-    distributed = sys.modules.get("torch.distributed")
-    try:
-        if distributed is not None and distributed.is_initialized():
-            return {
-                "rank": distributed.get_rank(),
-                "world": distributed.get_world_size(),
-                "source": "torch",
-            }
-    except Exception:  # torch is being imported or torn down in another thread
-        pass
-    return {}
-
-
-def _from_ray(labels: dict[str, Any]) -> dict[str, Any]:
-    """Ray's job, and that this is its driver, once the program is connected to Ray."""
-    module = sys.modules.get("ray._private.worker")
-    found: dict[str, Any] = {}
-    try:
-        worker = getattr(module, "global_worker", None)
-        if worker is None or not worker.connected:
-            return {}
-        if "job" not in labels:
-            found["job"] = f"ray-{worker.current_job_id.hex()}"
-        if worker.mode == 0 and not {"engine", "rank"} & labels.keys():  # SCRIPT_MODE
-            found.update(engine="ray", part="driver", role=labels.get("role", "driver"))
-    except Exception:  # Ray is being imported, connected or torn down in another thread
-        pass
+def _outputs() -> dict[str, str]:
+    """The files that stdout and stderr go into: the logs of this process when it has died."""
+    found = {}
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        try:
+            if stat.S_ISREG(os.fstat(number).st_mode):
+                found[name] = os.readlink(f"/proc/self/fd/{number}")
+        except OSError:  # it is closed
+            pass
     return found
 
 
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the directory has been removed
+        return ""
+
+
+def _add_from_program(labels: dict[str, Any]) -> None:
+    """Add what the program's frameworks know. A rank from a weaker source than the present one is
+    left out, and so are coordinates if the user has given a mesh."""
+    coordinates: dict[str, int] = {}
+    for read in active.label_readers:
+        try:
+            found = read()
+        except Exception:  # it is being imported, changed or torn down in another thread
+            continue
+        coordinates.update(found.pop("coordinates", {}))
+        if "source" in found and _is_nearer(found["source"], labels.get("source")):
+            labels.update(found)
+    if coordinates and not ("mesh" in labels or "mesh" in chosen):
+        labels["coordinates"] = {**coordinates, **labels.get("coordinates", {})}
+
+
+def _is_nearer(source: str, other: str | None) -> bool:
+    """Whether a source of the rank is nearer to the program."""
+    return other is None or identity.SOURCES.index(source) < identity.SOURCES.index(other)
+
+
+def _add_from_ray(labels: dict[str, Any]) -> None:
+    """The job in Ray, and whether this is its driver, once the program is connected to Ray."""
+    module = sys.modules.get("ray._private.worker")
+    try:
+        worker = getattr(module, "global_worker", None)
+        if worker is None or not worker.connected:
+            return
+        identity.name_job(labels, f"ray-{worker.current_job_id.hex()}")
+        if worker.mode == 0 and not {"engine", "rank"} & labels.keys():  # SCRIPT_MODE
+            labels.update(engine="ray", part="driver", role=labels.get("role", "driver"))
+    except Exception:  # Ray is being imported, connected or torn down in another thread
+        pass
+
+
 def _from_monarch(labels: dict[str, Any]) -> dict[str, Any]:
-    """What Monarch's actors say, once this proc has some. A mesh or a role that the user has
-    named is the user's."""
-    module = sys.modules.get("rankdbg.agent.in_monarch")
-    if module is None or labels.get("engine") != "monarch":
+    """From Monarch's actors, once this proc has some. A mesh or a role that the user has given
+    takes precedence."""
+    if active.actor_labels is None or labels.get("engine") != "monarch":
         return {}
-    found: dict[str, Any] = module.labels()
+    found = active.actor_labels()
     if found:
         found["names"] = {**labels.get("names", {}), **found["names"]}
     if "mesh" in labels or "mesh" in chosen:
@@ -120,7 +147,7 @@ def _from_monarch(labels: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_multiprocessing() -> dict[str, Any]:
-    """Which child of multiprocessing this is, and what it runs."""
+    """The number of this child of multiprocessing, and the function that it runs."""
     module = sys.modules.get("multiprocessing.process")
     process = getattr(module, "_current_process", None)
     place = getattr(process, "_identity", None)

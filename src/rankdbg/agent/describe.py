@@ -1,8 +1,10 @@
-"""Values -> short descriptions that can be sent and compared.
+"""Short descriptions of values, which can be sent and compared.
 
 {"kind": "number", "text": "2.5", "number": 2.5, "type": "float"}
 {"kind": "array",  "text": "...", "shape": [2, 3], "dtype": "float32", "device": "cuda:0",
                    "min": 0.0, "mean": 0.5, "max": 1.0, "nan": 0, "type": "Tensor"}
+                   a DTensor also has "local_shape": [1, 3], "placements": {"dp": "Shard(0)"},
+                   and the figures are those of its local part
 {"kind": "text",   "text": "'abc…", "length": 4711, "digest": "1a2b3c4d", "type": "str"}
 {"kind": "error",  "text": "NameError: name 'x' is not defined"}
 """
@@ -13,13 +15,14 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 LONGEST_TEXT = 2000
 LONGEST_LOCAL = 120
 MOST_ITEMS = 100
 DEEPEST = 6
-# Statistics of more elements than this would keep a core busy for over a second.
+# In elements. Statistics of more would occupy a core for over a second.
 LARGEST_ARRAY = 1 << 30
 
 
@@ -47,7 +50,7 @@ def _cut(value: Any) -> dict[str, Any]:
     length = len(value) if isinstance(value, (str, bytes, bytearray)) else len(text)
     cut: dict[str, Any] = {"text": text[:LONGEST_TEXT], "length": length}
     if len(text) > LONGEST_TEXT or (isinstance(value, (str, bytes)) and length > LONGEST_TEXT):
-        # Two values that differ only behind the cut are not the same answer.
+        # Values that differ only after the cut must not be grouped as equal.
         cut["digest"] = f"{_digest(value if isinstance(value, (str, bytes)) else text):08x}"
         cut["cut"] = True
     return cut
@@ -63,20 +66,22 @@ def _digest(value: str | bytes) -> int:
 
 
 def text_of(value: Any, longest: int = LONGEST_TEXT) -> str:
-    """repr(), but bounded for the built-in containers: theirs can be gigabytes.
+    """repr(), but limited for the built-in containers, whose repr() can have gigabytes.
 
-    Addresses are left out, since they differ in each process and mean nothing there.
+    Addresses are left out, since they differ between processes.
     """
     first, *rest = _text(value, longest, DEEPEST).split(" at 0x")
     return first + "".join(f" at 0x…{part.lstrip('0123456789abcdef')}" for part in rest)
 
 
 def short_text(value: Any) -> str:
-    """For listings of locals: never computes on an array, never raises."""
+    """For lists of local variables: never computes with an array, never raises."""
     array = _array_like(value)
     if array:
         shape, dtype, device = array
-        return f"{type(value).__name__} {_shape_text(shape)} {dtype} {device}".rstrip()
+        part = _local_part(value)
+        local = f", local {_shape_text(part['local_shape'])}" if part else ""
+        return f"{type(value).__name__} {_shape_text(shape)} {dtype} {device}".rstrip() + local
     text = text_of(value, LONGEST_LOCAL)
     return text if len(text) <= LONGEST_LOCAL else text[: LONGEST_LOCAL - 1] + "…"
 
@@ -87,7 +92,10 @@ def exception_text(error: BaseException) -> str:
     except Exception:
         message = "<its message cannot be shown>"
     name = type(error).__name__
-    return f"{name}: {message}"[:LONGEST_TEXT] if message else name
+    if not message:
+        return name
+    text = f"{name}: {message}"
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 1]}…"
 
 
 _BRACKETS: dict[type, Any] = {
@@ -109,8 +117,7 @@ def _text(value: Any, longest: int, depth: int) -> str:
         for base in _BRACKETS:
             if kind is base and value:
                 return _container(value, base, longest, depth)
-            # A subclass (defaultdict, OrderedDict) may have a repr() worth seeing, while
-            # it is small.
+            # A small instance of a subclass (defaultdict, OrderedDict) is shown by its own repr().
             if issubclass(kind, base) and len(value) > MOST_ITEMS:
                 return f"{kind.__name__}({_container(value, base, longest, depth)})"
         return repr(value)
@@ -142,7 +149,7 @@ def _container(value: Any, base: type, longest: int, depth: int) -> str:
 
 
 def _first(value: Any) -> list[Any]:
-    """The first items; of a set sorted where that is possible, so that ranks agree."""
+    """The first items; those of a set are sorted where possible, so that ranks agree."""
     if isinstance(value, (set, frozenset)) and len(value) <= MOST_ITEMS:
         try:
             return sorted(value)
@@ -151,7 +158,7 @@ def _first(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return list(value[:MOST_ITEMS])
     for _ in range(10):
-        try:  # not all of them: there may be millions
+        try:  # without a copy of all items: there may be millions
             items = value.items() if isinstance(value, dict) else value
             return [item for item, _ in zip(items, range(MOST_ITEMS), strict=False)]
         except RuntimeError:  # the program has changed its size meanwhile
@@ -187,7 +194,7 @@ def _array_like(value: Any) -> tuple[tuple[int, ...], str, str] | None:
     return shape, dtype, device
 
 
-def _shape_text(shape: tuple[int, ...]) -> str:
+def _shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) if shape else "scalar"
 
 
@@ -196,22 +203,25 @@ def describe_array(value: Any) -> dict[str, Any] | None:
     if found is None:
         return None
     shape, dtype, device = found
-    if shape == () and device != "meta":
-        scalar = _scalar(value)
+    pending = _is_pending(getattr(value, "_local_tensor", value))
+    part = _local_part(value)
+    if shape == () and device != "meta" and not pending:
+        scalar = _scalar(value, part)
         if scalar is not None:
-            return {**scalar, "dtype": dtype, "device": device}
+            return {**scalar, "dtype": dtype, "device": device, **part}
     described: dict[str, Any] = {
         "kind": "array",
         "shape": list(shape),
         "dtype": dtype,
         "device": device,
+        **part,
     }
-    described.update(_statistics(value))
+    described.update({"pending": True} if pending else _statistics(value))
     described["text"] = _array_text(described)
     return described
 
 
-def _scalar(value: Any) -> dict[str, Any] | None:
+def _scalar(value: Any, part: dict[str, Any]) -> dict[str, Any] | None:
     """A 0-dimensional array is a number: a loss, a learning rate."""
     try:
         local = _local(value)
@@ -220,6 +230,8 @@ def _scalar(value: Any) -> dict[str, Any] | None:
         number = local.item()
     except Exception:
         return None
+    if any(place.startswith("Partial") for place in part.get("placements", {}).values()):
+        return {"kind": "text", "text": f"{text_of(number)} local ({_places_text(part)})"}
     if isinstance(number, (bool, int, float)):
         digits = _DIGITS.get(str(local.dtype).removeprefix("torch."))
         shown = float(f"{number:.{digits}g}") if digits else number
@@ -232,10 +244,43 @@ _DIGITS = {"float32": 7, "float16": 4, "bfloat16": 3}
 
 
 def _local(value: Any) -> Any:
-    """The part of a DTensor that is here. Arithmetic on the whole would start a collective
-    on this rank alone, and hang or confuse the job."""
+    """The local part of a DTensor. Arithmetic on the whole tensor would start a collective on this
+    rank alone, and the job would hang."""
     local = getattr(value, "_local_tensor", value)
     return local.detach() if hasattr(local, "detach") else local
+
+
+def _local_part(value: Any) -> dict[str, Any]:
+    """Of a DTensor: the shape of its local part, and how each dimension of its mesh divides it."""
+    local = getattr(value, "_local_tensor", None)
+    if local is None or not hasattr(value, "placements"):
+        return {}
+    try:
+        placements = [*map(_placement, value.placements)]
+        names = value.device_mesh.mesh_dim_names or map(str, range(len(placements)))
+        shape = [int(size) for size in local.shape]
+        return {
+            "local_shape": shape,
+            "placements": dict(zip(map(str, names), placements, strict=False)),
+        }
+    except Exception:  # another version of torch
+        return {}
+
+
+def _placement(placement: Any) -> str:
+    """Shard(0), Replicate, Partial(sum)"""
+    detail = getattr(placement, "dim", None)
+    detail = getattr(placement, "reduce_op", "") if detail is None else detail
+    return f"{type(placement).__name__.strip('_')}({detail})".removesuffix("()")
+
+
+def _places_text(part: dict[str, Any]) -> str:
+    return " ".join(f"{name}:{place}" for name, place in part["placements"].items())
+
+
+def _is_pending(local: Any) -> bool:
+    """Whether a collective that has not returned makes this tensor: to read it is to wait."""
+    return type(local).__name__ == "AsyncCollectiveTensor" and not getattr(local, "completed", True)
 
 
 def _statistics(value: Any) -> dict[str, Any]:
@@ -274,7 +319,7 @@ def _numpy_statistics(array: Any, library: str) -> dict[str, Any]:
     numpy = sys.modules[library]
     if array.dtype.kind not in "fiubc":
         return {}
-    # inf - inf in a mean would warn, on the program's stderr. (cupy has numpy's setting.)
+    # inf - inf in a mean would print a warning on the program's stderr. (cupy uses this too.)
     with sys.modules["numpy"].errstate(all="ignore"):
         if array.dtype.kind == "c":
             array = abs(array)
@@ -295,11 +340,17 @@ def _figures(lowest: Any, mean: Any, highest: Any, nan: int) -> dict[str, Any]:
 
 
 def _array_text(array: dict[str, Any]) -> str:
-    words = [_shape_text(tuple(array["shape"])), array["dtype"], array["device"]]
-    if array.get("nan"):  # first: it is what one looks for, and a narrow screen cuts the end
+    words = [_shape_text(array["shape"]), array["dtype"], array["device"]]
+    if "local_shape" in array:
+        words[-1] += f", local {_shape_text(array['local_shape'])}:"
+    if array.get("pending"):
+        words.append("(its collective has not returned)")
+    if array.get("nan"):  # first, because a narrow screen cuts the end
         words.append(f"nan {array['nan']}")
     if array.get("min") is not None:
         words += [f"{name} {_figure(array[name])}" for name in ("min", "mean", "max")]
+    if "placements" in array:
+        words.append(f"({_places_text(array)})")
     return " ".join(word for word in words if word)
 
 

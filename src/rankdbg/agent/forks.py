@@ -1,8 +1,7 @@
-"""Python 3.12 and later warn when a process of several threads forks.
+"""Suppresses a warning: Python 3.12 and later warn when a process with several threads forks.
 
-A program that has no thread but its own must not hear that warning because of the
-agent's. So this one warning is kept back when such a program forks; a program that has
-threads of its own is warned as ever.
+A program with a single thread must not get that warning because of the agent's threads. So the
+warning is suppressed when such a program forks. A program with threads of its own still gets it.
 """
 
 from __future__ import annotations
@@ -17,36 +16,36 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class _WarningOfThreads:
-    """Stands where the warnings module has a regular expression. It goes out of the list
-    with the first warning it meets: no hook comes late enough (3.13 warns after them)."""
+class _ThreadsWarning:
+    """Used in place of a regular expression in a filter of the warnings module. It removes the
+    filter at the first match: no hook of a fork runs late enough (3.13 warns after them)."""
 
     def match(self, text: str) -> bool:
-        met = "multi-threaded, use of fork" in text
-        if met:
+        matches = "multi-threaded, use of fork" in text
+        if matches:
             after()
-        return met
+        return matches
 
 
-_FILTER = ("ignore", _WarningOfThreads(), DeprecationWarning, None, 0)
+_FILTER = ("ignore", _ThreadsWarning(), DeprecationWarning, None, 0)
 
 
 def before() -> None:
-    """The last thing before a fork, after the hooks of the program's own modules."""
+    """Runs last before a fork, after the hooks of the program's own modules."""
     after()
     if len(os.listdir("/proc/self/task")) - threads.running() <= 1:
         _filters().insert(0, _FILTER)
 
 
 def after() -> None:
-    """In the child, and once the warning has been kept back."""
+    """In the child, and when the warning has been suppressed."""
     filters = _filters()
     if _FILTER in filters:
         filters.remove(_FILTER)
 
 
 def _filters() -> list[Any]:
-    """Those that the interpreter looks at: of the warnings module, once it is loaded."""
+    """The filters that the interpreter uses: of the warnings module, once it is loaded."""
     import _warnings
 
     filters: Any = getattr(sys.modules.get("warnings"), "filters", None)

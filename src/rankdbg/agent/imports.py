@@ -1,7 +1,7 @@
-"""Sees the program import a module, and has a word with it then.
+"""Calls a function when the program imports a module.
 
-Importing the module beforehand would cost every program its time and memory, and load
-what the program may have a module of its own by that name for.
+Importing the module in advance would cost every program its time and memory, and the program may
+have a module of its own by that name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 def when_imported(name: str, action: Action) -> None:
-    """Call action(module), now or as soon as the program has imported it. Once: also where
-    the agent starts again, after a fork."""
-    if (name, action) in _asked:
+    """Call action(module) now, or as soon as the program has imported the module. Once: the agent
+    starts again in the child of a fork, which inherits the registration."""
+    if (name, action) in _registered:
         return
-    _asked.add((name, action))
+    _registered.add((name, action))
     if name in sys.modules:
         action(sys.modules[name])
         return
@@ -37,21 +37,25 @@ class _Watcher:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name not in self.actions:
             return None
-        actions = self.actions.pop(name)
-        if not self.actions:
-            sys.meta_path.remove(self)
         spec = sys.modules["_frozen_importlib_external"].PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_act(module: Any) -> None:
                 execute(module)
-                for action in actions:
+                for action in self._taken(name):
                     action(module)
 
             spec.loader.exec_module = execute_and_act
         return spec
 
+    def _taken(self, name: str) -> list[Action]:
+        """Only now: many programs look for a spec first, to see whether the module is there."""
+        actions = self.actions.pop(name, [])
+        if not self.actions and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        return actions
 
-_asked: set[tuple[str, Action]] = set()
+
+_registered: set[tuple[str, Action]] = set()
 _watcher = _Watcher()

@@ -1,31 +1,40 @@
 """One thread that listens on a Unix socket, and a short-lived thread for each connection.
 
-A connection's thread answers its questions one after the other; a client that is
-slow, mute or gone holds up nobody else, and costs nothing once it has left.
+The thread of a connection answers its questions one after the other. A client that is slow or
+gone does not delay the others, and costs nothing after it has disconnected.
 """
 
 from __future__ import annotations
 
 import os
-from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
+from _socket import (
+    AF_UNIX,
+    MSG_DONTWAIT,
+    MSG_PEEK,
+    SO_PEERCRED,
+    SOCK_STREAM,
+    SOL_SOCKET,
+    socket,
+)
 
-from rankdbg import rendezvous, wire
-from rankdbg.agent import card, questions, threads
+from rankdbg import wire
+from rankdbg.agent import active, announcing, card, questions, threads
 from rankdbg.errors import RankdbgError
+from rankdbg.process import rendezvous
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A client that says nothing for so long is gone. (Two minutes: stops hold their
-# connection open, and the node sends a ping each half minute.)
+# A client that sends nothing for this long is gone. (Two minutes: a node keeps its connection
+# to a stop open, and sends a ping each half minute.)
 IDLE_SECONDS = 120.0
 
-# A program may close our socket at any time (daemons close all descriptors), and anybody
-# may remove our files. Nothing wakes us then, so we look now and again.
+# A program may close our socket at any time (daemons close all descriptors), and other
+# programs may remove our files. No event reports that, so check at this interval.
 CHECK_SECONDS = 5.0
 
-# A question is an expression and a few words; a rank has no memory for more.
+# In bytes. A question is an expression and a few words: more is refused, to spare memory.
 LONGEST_QUESTION = 1 << 20
 
 
@@ -35,8 +44,9 @@ class Listener:
         self._directory = directory
         self._pid = os.getpid()
         self._stem = _free_stem(directory)
-        self._files = threads.new_lock()  # held by who makes or removes them
+        self._files = threads.new_lock()  # held while they are written or removed
         self._card_written: dict[str, Any] = {}
+        self._socket: Any = None
         self._open: dict[Any, tuple[int, int]] = {}  # our sockets and their inodes
         self._closed = False
         try:
@@ -44,7 +54,7 @@ class Listener:
             self.write_card()
             threads.start_over()
             threads.permit_tracing()
-            threads.start(self._accept_for_ever)
+            threads.start(self._accept_connections)
         except BaseException:
             self.abandon()
             self.close()
@@ -69,7 +79,7 @@ class Listener:
         self._open[self._socket] = _inode(self._socket)
 
     def write_card(self) -> dict[str, Any]:
-        """The card as it is now; its file is written again if it has changed."""
+        """The present card; writes its file if the card has changed."""
         with self._files:
             now = card.make()
             if now != self._card_written and not self._closed:
@@ -79,34 +89,40 @@ class Listener:
                     file.write(wire.encode(now))
                 os.replace(f"{path}.new", path)
                 self._card_written = now
+                for tell in active.card_readers:
+                    tell()
             return now
 
     def current_card(self) -> dict[str, Any]:
-        """The same; but a disk that is full, or a user who has changed, does not matter."""
+        """The same, also where the file cannot be written: a full disk, a change of user."""
         try:
             return self.write_card()
         except OSError:
             return card.make()
 
     def close(self) -> None:
-        """At the end of the program: leave nothing behind."""
+        """When the program exits: remove the files."""
         held = self._files.acquire(timeout=1.0)
         self._closed = True
         if os.getpid() == self._pid:
             for ending in ("sock", "json", "json.new"):
                 _remove(f"{self._stem}.{ending}")
+            if self._socket in self._open and self._is_still(self._socket):
+                # Keep it open until the process has exited: a node recognises an exiting process
+                # by an open socket without a file.
+                os.dup(self._socket.fileno())
         if held:
             self._files.release()
 
     def abandon(self) -> None:
-        """In a forked child: the parent's sockets are not ours. (The files stay: they are
-        the parent's too.) An open copy would keep them alive after the parent's death."""
+        """In a forked child: close the parent's sockets. An open copy would keep them alive after
+        the parent has exited. (The files stay: they are the parent's.)"""
         for ours in list(self._open):
             self._close(ours)
 
     def _close(self, ours: Any) -> None:
-        # A program that daemonises closes all descriptors, and ours with them; the
-        # number may by now be that of a file of its own.
+        # A program that daemonises closes all descriptors, ours too. The number may by now
+        # belong to a file of the program.
         if self._is_still(ours):
             ours.close()
         else:
@@ -116,10 +132,13 @@ class Listener:
     def _is_still(self, ours: Any) -> bool:
         return _inode(ours) == self._open.get(ours)
 
-    def _accept_for_ever(self) -> None:
+    def _accept_connections(self) -> None:
         while True:
             try:
                 self._look_after_files()
+                self._wait_for_a_client()
+                if not self._is_still(self._socket):
+                    continue
                 descriptor, _ = self._socket._accept()
                 self._begin(_out_of_the_way(socket(fileno=descriptor)))
             except TimeoutError:
@@ -127,10 +146,22 @@ class Listener:
             except Exception:  # no descriptor, memory or directory left, or closed just now
                 threads.pause(0.2)
 
+    def _wait_for_a_client(self) -> None:
+        """Not in accept(): the program may close our socket and give its number to a socket of its
+        own while we wait, and accept() would then take a connection of the program. To peek takes
+        nothing from any socket, and fails on one that listens, as soon as a client is there.
+        (gevent replaces what the select module has.)"""
+        try:
+            self._socket.recv(1, MSG_PEEK | MSG_DONTWAIT)
+        except TimeoutError:
+            raise
+        except OSError:
+            pass
+
     def _look_after_files(self) -> None:
-        """Listen anew, if the socket is ours no more (never accept on one of the program's
-        that has got our number), or if somebody has removed the files: cleaners of /tmp
-        take what is ten days old."""
+        """Listen again, if the program has closed our socket (never accept on a socket of the
+        program that got our number), or if the files were removed: cleaners of /tmp remove files
+        that are ten days old."""
         ours = self._is_still(self._socket)
         if ours and self._has_files():
             return
@@ -138,7 +169,7 @@ class Listener:
         try:
             with self._files:
                 if self._closed:
-                    raise OSError("the program ends")
+                    raise OSError("the program exits")
                 rendezvous.prepare(self._directory)
                 self._listen()
                 self._card_written = {}
@@ -164,7 +195,7 @@ class Listener:
             connection.settimeout(IDLE_SECONDS)
             if _admitted(connection):
                 self._answer_all(connection)
-        except (OSError, RankdbgError):  # the client has left, or sent what is no message
+        except (OSError, RankdbgError):  # the client has disconnected, or sent no valid message
             pass
         finally:
             self._close(connection)
@@ -181,26 +212,36 @@ class Listener:
                         wire.check_hello(message, "the client")
                         greeted = True
                         continue
-                    if message.get("ask") != "dap":
-                        _send(connection, questions.answer(message, self))
+                    if message.get("ask") not in ("dap", "watch"):
+                        _send(connection, questions.answer(message, self.current_card))
                         continue
-                # From here on the connection is the debugger's.
-                from rankdbg.agent import dap
+                if message["ask"] == "watch":
+                    self._announce_to(connection)
+                    return
+                # From here on the connection belongs to the debugger.
+                from rankdbg.agent.editor import debug_adapter
 
-                dap.converse(connection, message, _send)
+                debug_adapter.converse(connection, message, _send)
                 return
+
+    def _announce_to(self, connection: Any) -> None:
+        announcing.watch(
+            connection,
+            lambda: self._is_still(connection),
+            lambda: questions.announcement(self.current_card),
+        )
 
 
 def _send(connection: Any, message: dict[str, Any]) -> None:
     data = wire.encode(message)
     if len(data) > wire.LIMIT:
-        what = f"the answer has {len(data)} bytes, more than can be sent"
+        what = f"the answer is too large: {len(data)} bytes, the limit is {wire.LIMIT}"
         data = wire.encode({"id": message.get("id"), "error": {"what": what}})
     connection.sendall(data)
 
 
 def _admitted(connection: Any) -> bool:
-    """Only the same user, and root, who can do anything to this process anyway."""
+    """Only the same user, and root, which can do anything to this process anyway."""
     credentials = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12)  # pid, uid, gid
     uid = int.from_bytes(credentials[4:8], "little" if _LITTLE else "big")
     return uid in (0, os.geteuid())
@@ -210,24 +251,20 @@ _LITTLE = int.from_bytes(b"\1\0", "little") == memoryview(b"\1\0").cast("H")[0]
 
 
 def _free_stem(directory: str) -> str:
-    """The path of our files without ending: the pid, unless that is another process's.
-
-    A directory that two PID namespaces share (containers with one /tmp) can hold a live
-    process of the same number.
-    """
-    stem = os.path.join(directory, str(os.getpid()))
+    """The path of our files without their ending: the pid, unless another process has that pid."""
+    ours = rendezvous.pid_namespace()
+    stem, other = (os.path.join(directory, s) for s in rendezvous.file_stems(os.getpid(), ours))
     try:
-        with open(f"{stem}.json", "rb") as file:
+        with open(f"{stem}.json", "rb", opener=_plain) as file:
             theirs = wire.decode(file.read(wire.LIMIT)).get("pid_namespace")
     except (OSError, RankdbgError):
         return stem
-    ours = rendezvous.pid_namespace()
-    return stem if theirs == ours else f"{stem}-{ours.strip('pid:[]')}"
+    return stem if theirs == ours else other
 
 
 def _out_of_the_way(original: Any) -> Any:
-    """The same socket under a high number, so that the program's own files get the
-    numbers that they always got."""
+    """The same socket under a high descriptor number, so that the program's own files get the
+    same numbers as without the agent."""
     limit = os.sysconf("SC_OPEN_MAX")
     highest = (min(limit, 1024) if limit > 0 else 1024) - 1
     for number in range(highest, max(2, highest - 100), -1):
@@ -251,6 +288,11 @@ def _inode(descriptor: Any) -> tuple[int, int]:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _plain(path: str, flags: int) -> int:
+    """Without waiting, also where the name is that of a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)
 
 
 def _remove(path: str) -> None:

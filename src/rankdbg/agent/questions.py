@@ -1,138 +1,185 @@
-"""What an agent can be asked. One function a question; its arguments are the message's."""
+"""The answers of an agent: one function for each of its questions (wire/questions.py).
+
+Each gets the question, and a function that returns the present card of this process.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from rankdbg.agent import card, describe, evaluate, stacks, stops, threads
+from rankdbg.agent import active, announcing, card, describe, evaluate, stacks, threads
+from rankdbg.agent.stops import stopped_threads
+from rankdbg.process import identity
+from rankdbg.wire import questions as asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from rankdbg.agent.listener import Listener
+    Card = Callable[[], dict[str, Any]]
 
-# Less than the node waits for an agent before it looks from outside.
+# Less than the node waits for an agent before it probes the process from outside.
 LOCALS_SECONDS = 0.7
+# The output of a command is announced if it is no longer than this.
+LONGEST_ANNOUNCED = 4096
 
 
-def answer(message: dict[str, Any], listener: Listener) -> dict[str, Any]:
+def answer(message: dict[str, Any], current_card: Card) -> dict[str, Any]:
     ident = message.get("id")
-    question = QUESTIONS.get(str(message.get("ask")))
-    if question is None:
-        what = f"unknown question {str(message.get('ask'))[:80]!r}"
-        return {"id": ident, "error": {"what": what}}
     try:
-        return {"id": ident, "answer": question(message, listener)}
-    except BaseException as error:  # whatever a repr() of the program's raises
+        question = asked.read_question(message, asked.BY_AGENT)
+        return {"id": ident, "answer": ANSWERS[type(question)](question, current_card)}
+    except asked.BadQuestion as error:
+        return {"id": ident, "error": {"what": str(error)}}
+    except BaseException as error:  # a repr() of the program may raise anything
         return {"id": ident, "error": {"what": describe.exception_text(error)[:500]}}
 
 
-def _ping(message: dict[str, Any], listener: Listener) -> Any:
+def _ping(question: asked.Ping, current_card: Card) -> Any:
     return {}
 
 
-def _card(message: dict[str, Any], listener: Listener) -> Any:
-    """Who this process is now, where its main thread is, and how much it has loaded."""
-    said = listener.current_card()
-    editor: Any = sys.modules.get("rankdbg.agent.dap")
-    if editor is not None and editor.paused():
-        said = {**said, "labels": {**said["labels"], "paused": "in an editor"}}
+def _card(question: asked.ReadCard, current_card: Card) -> Any:
+    """The present card, where the process is stopped or else where its main thread is, and how
+    many modules it has loaded."""
+    current = current_card()
+    for paused_by in active.paused_by:
+        if paused := paused_by():
+            current = {**current, "labels": {**current["labels"], "paused": paused}}
+    stopped = stopped_threads.everyone()
+    thread = stopped_threads.find().thread if stopped else None
     return {
-        **said,
-        "where": stacks.where(),
+        **current,
+        "where": None if _waits_for_editor() else stacks.where(thread),
         "step": card.step,
         "modules": len(sys.modules),
-        "stops": [stop.report() for stop in stops.everyone()],
+        "stops": [stop.report() for stop in stopped],
     }
 
 
-def _stacks(message: dict[str, Any], listener: Listener) -> Any:
-    all_threads = message.get("threads") == "all"
-    if message.get("locals"):
+def _stacks(question: asked.ReadStacks, current_card: Card) -> Any:
+    if question.locals:
         try:
-            return threads.within(LOCALS_SECONDS, stacks.collect, all_threads, True)
-        except threads.Late:  # a repr() of the program's takes its time
+            return threads.within(LOCALS_SECONDS, _collect_stacks, question, True)
+        except threads.Late:  # a repr() of the program takes too long
             pass
-    return stacks.collect(all_threads, with_locals=False)
+    return _collect_stacks(question, with_locals=False)
 
 
-def _evaluate(message: dict[str, Any], listener: Listener) -> Any:
-    return evaluate.evaluate(
-        str(message.get("expression")),
-        message.get("frame"),
-        message.get("thread"),
-        min(3600.0, max(0.0, float(message.get("timeout", 5.0)))),
-    )
+def _collect_stacks(question: asked.ReadStacks, with_locals: bool) -> Any:
+    found = stacks.collect(question.threads == "all", with_locals)
+    if question.tasks and "asyncio.tasks" in sys.modules:
+        from rankdbg.agent import task_stacks
+
+        found["threads"] += task_stacks.collect(with_locals)
+    return found
 
 
-def _stops(message: dict[str, Any], listener: Listener) -> Any:
-    timeouts: Any = sys.modules.get("rankdbg.agent.timeouts")
+def _evaluate(question: asked.Evaluate, current_card: Card) -> Any:
+    place = question.frame, question.thread
+    return evaluate.evaluate(question.expression, *place, question.limit)
+
+
+def _stops(question: asked.ListStops, current_card: Card) -> Any:
+    limited = active.operations_with_limits
     return {
-        "stops": [_with_sources(stop, stop.report()) for stop in stops.everyone()],
-        "in_flight": timeouts.short_limited() if timeouts is not None else [],
+        "stops": [_with_sources(stop, stop.report()) for stop in stopped_threads.everyone()],
+        "in_flight": limited() if limited is not None else [],
     }
 
 
-def _with_sources(stop: stops.Stop, report: dict[str, Any]) -> dict[str, Any]:
-    from rankdbg.agent import source_texts
+def announcement(current_card: Card) -> dict[str, Any] | None:
+    """The answers to `card` and `stops` together, if they stay the same until a thread continues.
+    None while an editor is attached, or while the limit of an operation runs out."""
+    if not stopped_threads.everyone() or active.editor is not None:
+        return None
+    both = {
+        **_card(asked.ReadCard(), current_card),
+        **_stops(asked.ListStops(), current_card),
+    }
+    unchanging = all(
+        stop["state"] == "stopped" and len(stop["output"]) <= LONGEST_ANNOUNCED
+        for stop in both["stops"]
+    )
+    return both if unchanging and both["stops"] and not both["in_flight"] else None
 
-    return {**report, "sources": source_texts.look(stop.stack)}
+
+def _with_sources(stop: stopped_threads.Stop, report: dict[str, Any]) -> dict[str, Any]:
+    from rankdbg.agent.stops import source_texts
+
+    return {**report, "sources": source_texts.check(stop.stack)}
 
 
-def _command(message: dict[str, Any], listener: Listener) -> Any:
-    """One line for pdb, or none to wait for the end of the last; and what it printed.
+def _command(question: asked.RunCommand, current_card: Card) -> Any:
+    """Have pdb execute one line, or without a line wait for the end of the last; returns what it
+    printed. With `next`, waits up to the timeout for a rank that has continued to stop again.
 
-    Held back if it is to show text that this process lacks, and the client may have: that is
-    one who says which files it is `without`.
+    A command that shows source text is not executed if this process lacks the text and the client
+    may have it: a client that can send text lists the files that it is `without`.
     """
-    cancelled = _cancels_a_pause(message.get("line"))
+    line, without = question.line, question.without
+    cancelled = _cancels_a_pause(line)
+    if question.next:
+        stopped_threads.wait_for_one(question.limit)
     try:
-        stop = stops.find(message.get("stop"))
+        stop = stopped_threads.find(names=question.threads or [])
     except LookupError as error:
         state = "cancelled" if cancelled else "none"
-        return {"state": state, "output": "", "why": error.args[0], "where": stacks.where()}
-    seconds = min(3600.0, max(0.0, float(message.get("timeout", 5.0))))
-    from rankdbg.agent import source_texts
+        if _is_continue(line) and _waits_for_editor():
+            from rankdbg.agent.editor import editor_wait
 
-    line, without = message.get("line"), message.get("without")
+            state = "ended" if editor_wait.release() else state
+        return {"state": state, "output": "", "why": error.args[0], "where": stacks.where()}
+    from rankdbg.agent.stops import source_texts
+
     shows_text = str(line).strip().partition(" ")[0] in source_texts.SHOWING
     if without is not None and shows_text and not source_texts.lacking(stop.stack) <= {*without}:
         return {**_with_sources(stop, stop.report()), "held": True}
-    return _with_sources(stop, stop.command(line, seconds))
+    return _with_sources(stop, stop.command(line, question.limit))
 
 
-def _source(message: dict[str, Any], listener: Listener) -> Any:
-    """A file of code: take a copy of it, read it, or only its digest."""
-    from rankdbg.agent import source_texts
+def _digest_source(question: asked.DigestSource, current_card: Card) -> Any:
+    from rankdbg.agent.stops import source_texts
 
-    file = str(message.get("file"))
-    match message.get("do"):
-        case "give":
-            return source_texts.give(file, str(message.get("text")))
-        case "read":
-            return source_texts.read(file)
-    return source_texts.digest(file)
+    return source_texts.digest(question.file)
 
 
-def _sources(message: dict[str, Any], listener: Listener) -> Any:
-    """The digests of the files that the user's code comes from."""
-    from rankdbg.agent import source_texts
+def _read_source(question: asked.ReadSource, current_card: Card) -> Any:
+    from rankdbg.agent.stops import source_texts
+
+    return source_texts.read(question.file)
+
+
+def _give_source(question: asked.GiveSource, current_card: Card) -> Any:
+    from rankdbg.agent.stops import source_texts
+
+    return source_texts.give(question.file, question.text)
+
+
+def _digest_sources(question: asked.DigestSources, current_card: Card) -> Any:
+    from rankdbg.agent.stops import source_texts
 
     return {"digests": source_texts.digests()}
 
 
-def _cancels_a_pause(line: Any) -> bool:
-    """`continue` is meant for a rank too that is about to pause, as soon as it leaves C."""
-    pauses: Any = sys.modules.get("rankdbg.agent.pauses")
-    if pauses is None or str(line).strip() not in ("c", "cont", "continue"):
-        return False
-    return bool(pauses.cancel()["state"] == "cancelled")
+def _cancels_a_pause(line: str | None) -> bool:
+    """`continue` also cancels the pause of a rank that has not yet returned from C."""
+    return active.cancel_pause is not None and _is_continue(line) and active.cancel_pause()
 
 
-def _environment(message: dict[str, Any], listener: Listener) -> Any:
-    """What a snapshot keeps about a process beside its stacks."""
+def _is_continue(line: Any) -> bool:
+    return str(line).strip() in ("c", "cont", "continue")
+
+
+def _waits_for_editor() -> bool:
+    """Before the first line of the program: it is nowhere yet."""
+    return any(paused_by() == identity.WAITS_FOR_EDITOR for paused_by in active.paused_by)
+
+
+def _environment(question: asked.ReadEnvironment, current_card: Card) -> Any:
+    """What a snapshot saves of a process beside its stacks."""
     versions = {}
     for name in ("torch", "numpy", "jax", "ray", "vllm", "sglang", "transformers", "deepspeed"):
         version = getattr(sys.modules.get(name), "__version__", None)
@@ -141,69 +188,185 @@ def _environment(message: dict[str, Any], listener: Listener) -> Any:
     return {"environment": dict(os.environ), "versions": versions, "path": list(sys.path)}
 
 
-def _pause(message: dict[str, Any], listener: Listener) -> Any:
-    """Stop the main thread where it is, or no longer try to."""
-    from rankdbg.agent import pauses
+def _pause(question: asked.Pause, current_card: Card) -> Any:
+    from rankdbg.agent.stops import pauses
 
-    if message.get("cancel"):
-        return pauses.cancel()
-    return pauses.pause(min(3600.0, max(0.0, float(message.get("timeout", 5.0)))))
+    return pauses.cancel() if question.cancel else pauses.pause(question.limit)
 
 
-def _break(message: dict[str, Any], listener: Listener) -> Any:
-    """Set a break at a line, take one or all away, or list them."""
-    from rankdbg.agent import breaks
+def _set_break(question: asked.SetBreak, current_card: Card) -> Any:
+    from rankdbg.agent.stops import break_requests
 
-    file, line = message.get("file"), message.get("line")
-    match message.get("do"):
-        case "set":
-            condition, log = str(message.get("condition") or ""), str(message.get("log") or "")
-            return breaks.add(str(file), int(line or 0), condition, log)
-        case "clear":
-            return breaks.clear(file, line)
-    return breaks.listing()
+    place = question.file, question.line
+    return break_requests.add(*place, question.condition, question.log, question.together)
 
 
-def _hold(message: dict[str, Any], listener: Listener) -> Any:
-    """Hold the timeouts of process groups for so many seconds, or 0: no longer."""
-    from rankdbg.agent import timeouts
+def _open_breaks(question: asked.OpenBreaks, current_card: Card) -> Any:
+    from rankdbg.agent.stops import break_requests
 
-    seconds = min(3600.0, max(0.0, float(message.get("lease", 0.0))))
-    holder = str(message.get("holder"))
+    return break_requests.open_from(question.kind, question.count, question.measuring)
+
+
+def _confirm_breaks(question: asked.ConfirmBreaks, current_card: Card) -> Any:
+    from rankdbg.agent.stops import break_requests
+
+    return break_requests.confirm()
+
+
+def _clear_breaks(question: asked.ClearBreaks, current_card: Card) -> Any:
+    from rankdbg.agent.stops import break_requests
+
+    return break_requests.clear(question.file, question.line)
+
+
+def _list_breaks(question: asked.ListBreaks, current_card: Card) -> Any:
+    from rankdbg.agent.stops import break_requests
+
+    return break_requests.listing()
+
+
+def _hold(question: asked.HoldLease, current_card: Card) -> Any:
+    from rankdbg.agent.groups import timeouts
+
+    seconds = min(3600.0, max(0.0, question.lease))
     if not seconds:
-        return timeouts.release(holder)
-    return timeouts.hold(holder, seconds, look=not message.get("renewal"))
+        return timeouts.release(question.holder)
+    held = timeouts.hold(question.holder, seconds, look=not question.renewal)
+    if not question.renewal:
+        announcing.changed()
+    return held
 
 
-def _collectives(message: dict[str, Any], listener: Listener) -> Any:
-    """What torch's flight recorders hold, if the program has loaded torch."""
-    from rankdbg.agent import collectives
+def _collectives(question: asked.ReadCollectives, current_card: Card) -> Any:
+    """The content of torch's flight recorders, if the program has loaded torch."""
+    from rankdbg.agent.groups import recorded_collectives
 
-    return collectives.collect()
-
-
-def _profile(message: dict[str, Any], listener: Listener) -> Any:
-    """Begin to record where time or memory goes, or end it and write it down."""
-    from rankdbg.agent import profiling
-
-    if message.get("do") == "begin":
-        return profiling.begin(message)
-    return profiling.end(min(3600.0, max(0.1, float(message.get("timeout", 5.0)))))
+    return recorded_collectives.collect()
 
 
-QUESTIONS = {
-    "ping": _ping,
-    "card": _card,
-    "stacks": _stacks,
-    "evaluate": _evaluate,
-    "stops": _stops,
-    "command": _command,
-    "source": _source,
-    "sources": _sources,
-    "environment": _environment,
-    "pause": _pause,
-    "break": _break,
-    "hold": _hold,
-    "collectives": _collectives,
-    "profile": _profile,
+def _ray_waits(question: asked.ReadRayWaits, current_card: Card) -> Any:
+    from rankdbg.agent.frameworks import ray_waits
+
+    return {"waits": ray_waits.collect() if "ray" in sys.modules else []}
+
+
+def _thread_waits(question: asked.ReadThreadWaits, current_card: Card) -> Any:
+    from rankdbg.agent import thread_waits
+
+    return thread_waits.collect()
+
+
+def _change_history(question: asked.ChangeHistory, current_card: Card) -> Any:
+    if question.modules is not None:
+        from rankdbg.agent.history import module_calls
+
+        return module_calls.set_depth(max(0, question.modules))
+    from rankdbg.agent.history import branches
+
+    return branches.trace(question.trace)
+
+
+def _replicas(question: asked.HashReplicas, current_card: Card) -> Any:
+    from rankdbg.agent.replicas import replica_answers
+
+    return replica_answers.hashes(question.kinds, question.step, question.limit)
+
+
+def _replica_blocks(question: asked.ReadReplicaBlocks, current_card: Card) -> Any:
+    from rankdbg.agent.replicas import replica_answers
+
+    wanted, limit = question.blocks, question.limit
+    return replica_answers.blocks(question.tensors, wanted, question.step, limit)
+
+
+def _keep_replicas(question: asked.KeepReplicas, current_card: Card) -> Any:
+    from rankdbg.agent.replicas import kept_hashes
+
+    return kept_hashes.keep(question.every, question.kinds)
+
+
+def _kept_replicas(question: asked.ReadKeptReplicas, current_card: Card) -> Any:
+    from rankdbg.agent.replicas import kept_hashes
+
+    return kept_hashes.kept(question.step, question.tensors)
+
+
+def _module_calls(question: asked.TraceModules, current_card: Card) -> Any:
+    from rankdbg.agent.replicas import replica_answers
+
+    under, inside = question.under, question.inside
+    return replica_answers.calls(question.step, under, inside, question.limit)
+
+
+def _read_nan(question: asked.ReadNan, current_card: Card) -> Any:
+    from rankdbg.agent.nonfinite import nan_answers
+
+    return nan_answers.read()
+
+
+def _arm_nan(question: asked.ArmNan, current_card: Card) -> Any:
+    from rankdbg.agent.nonfinite import arming
+
+    return arming.arm(question.exact) if question.on else arming.disarm()
+
+
+def _start_profiler(question: asked.StartProfiler, current_card: Card) -> Any:
+    from rankdbg.agent.profilers import profile_runs
+
+    return profile_runs.begin(question)
+
+
+def _stop_profiler(question: asked.StopProfiler, current_card: Card) -> Any:
+    from rankdbg.agent.profilers import profile_runs
+
+    return profile_runs.end(max(0.1, question.limit))
+
+
+def _load_editor(question: asked.LoadEditor, current_card: Card) -> Any:
+    from rankdbg.agent.editor import debug_adapter
+
+    threads.start(debug_adapter.load_ahead)
+    return {}
+
+
+def _release_from_wait(question: asked.ReleaseFromWait, current_card: Card) -> Any:
+    from rankdbg.agent.editor import editor_wait
+
+    return {"waited": editor_wait.release()}
+
+
+ANSWERS: dict[type[asked.Question[Any]], Callable[[Any, Card], Any]] = {
+    asked.Ping: _ping,
+    asked.ReadCard: _card,
+    asked.ReadStacks: _stacks,
+    asked.Evaluate: _evaluate,
+    asked.ReadEnvironment: _environment,
+    asked.ReadCollectives: _collectives,
+    asked.ReadRayWaits: _ray_waits,
+    asked.ReadThreadWaits: _thread_waits,
+    asked.ChangeHistory: _change_history,
+    asked.HashReplicas: _replicas,
+    asked.ReadReplicaBlocks: _replica_blocks,
+    asked.KeepReplicas: _keep_replicas,
+    asked.ReadKeptReplicas: _kept_replicas,
+    asked.TraceModules: _module_calls,
+    asked.ReadNan: _read_nan,
+    asked.ArmNan: _arm_nan,
+    asked.DigestSource: _digest_source,
+    asked.ReadSource: _read_source,
+    asked.GiveSource: _give_source,
+    asked.DigestSources: _digest_sources,
+    asked.ListStops: _stops,
+    asked.RunCommand: _command,
+    asked.Pause: _pause,
+    asked.SetBreak: _set_break,
+    asked.OpenBreaks: _open_breaks,
+    asked.ConfirmBreaks: _confirm_breaks,
+    asked.ClearBreaks: _clear_breaks,
+    asked.ListBreaks: _list_breaks,
+    asked.HoldLease: _hold,
+    asked.StartProfiler: _start_profiler,
+    asked.StopProfiler: _stop_profiler,
+    asked.LoadEditor: _load_editor,
+    asked.ReleaseFromWait: _release_from_wait,
 }

@@ -1,4 +1,4 @@
-"""Threads of the agent's own, and which of the program's is the main one."""
+"""The agent's own threads, and the main thread of the program."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def _original_thread_module() -> Any:
     """`_thread` as the interpreter made it.
 
-    gevent and eventlet replace its functions by ones that start greenlets; a greenlet
-    that blocks in accept() would block the whole program. A built-in module can be made
-    a second time, and comes out as new.
+    gevent and eventlet replace its functions by ones that start greenlets. A greenlet that blocks
+    in accept() would block the whole program. A built-in module can be created a second time,
+    and then has its original functions.
     """
     importer = sys.modules["_frozen_importlib"].BuiltinImporter
     spec = importer.find_spec("_thread")
@@ -33,7 +33,7 @@ _thread = _original_thread_module()
 new_lock = _thread.allocate_lock
 get_ident = _thread.get_ident
 
-# All but those that a thread's own fault raises: faulthandler shall still see these.
+# All signals except those of a thread's own faults, which faulthandler has to see.
 _SIGNALS = _signal.valid_signals() - {
     _signal.SIGSEGV,
     _signal.SIGBUS,
@@ -42,8 +42,8 @@ _SIGNALS = _signal.valid_signals() - {
     _signal.SIGABRT,
 }
 
-# The numbers of the agent's threads; and who wants to know when one begins or ends: a
-# debugger that stops all threads must not stop these.
+# The identifiers of the agent's threads. The watcher is called when one begins or ends: a
+# debugger that stops all threads must skip these.
 own: set[int] = set()
 watcher: Any = None
 
@@ -54,7 +54,7 @@ _main = 0
 
 
 class Late(Exception):
-    """What has used up its time. `ended`: whether it could be made to stop."""
+    """A call has exceeded its time. `ended`: whether it could be interrupted."""
 
     def __init__(self, ended: bool) -> None:
         super().__init__(ended)
@@ -62,20 +62,20 @@ class Late(Exception):
 
 
 class _Interrupted(SystemExit):
-    """Raised inside what has used up its time. (A thread that ends with SystemExit ends
-    without a word.)"""
+    """Raised inside a call that has exceeded its time. (A thread that ends with SystemExit prints
+    no traceback.)"""
 
 
 def start(work: Callable[..., None], *arguments: Any) -> None:
     """Run it in a thread that the program's threading module does not know about.
 
-    No signal is delivered there: one that the program blocks, to wait for it with
-    sigwait() or a signalfd, would else come through in the agent's thread; and SIGPIPE,
-    when a client leaves, would kill a program that has set it to its default.
+    The thread blocks all signals. Else a signal that the program blocks, to wait for it with
+    sigwait() or a signalfd, would be delivered to the agent's thread; and SIGPIPE, when a client
+    disconnects, would kill a program that has set it to its default.
     """
     global _running
     if _ending:
-        raise RuntimeError("the program ends")
+        raise RuntimeError("the program exits")
     begun = new_lock()
     begun.acquire()
     before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _SIGNALS)
@@ -84,7 +84,7 @@ def start(work: Callable[..., None], *arguments: Any) -> None:
         _running += 1
     finally:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
-    # Python 3.10 can crash when it ends before a new thread has begun.
+    # Python 3.10 can crash when it exits before a new thread has begun.
     begun.acquire(timeout=1.0)
 
 
@@ -109,9 +109,9 @@ def _run(begun: Any, work: Callable[..., None], arguments: tuple[Any, ...]) -> N
 
 
 class AtWork:
-    """A context in which a thread executes Python. At the end of the program it is waited for,
-    and none is entered any more: a thread that runs while the interpreter is taken down can
-    crash it (Python 3.10 did in every third try)."""
+    """A context in which a thread of the agent executes Python. When the program exits, it waits
+    for these threads, and no thread enters the context any more: a thread that runs while the
+    interpreter shuts down can crash it (measured: Python 3.10, one exit of three)."""
 
     def __enter__(self) -> None:
         global _busy
@@ -126,7 +126,7 @@ class AtWork:
 
 
 def wind_up(seconds: float) -> None:
-    """The program ends: let what is at work finish, for so long, and nothing new begin."""
+    """The program exits: let threads at work finish, for this long, and let none begin."""
     global _ending
     _ending = True
     for _ in range(int(seconds / 0.005)):
@@ -134,7 +134,7 @@ def wind_up(seconds: float) -> None:
             break
         pause(0.005)
     if _running > 1:  # not only the one that listens
-        pause(0.02)  # a thread that has just ended needs a moment to leave the interpreter
+        pause(0.02)  # a thread that has just ended is in the interpreter a moment longer
 
 
 def ending() -> bool:
@@ -142,15 +142,15 @@ def ending() -> bool:
 
 
 def _stay() -> None:
-    """For ever, and outside of the interpreter."""
+    """Block without end, outside of the interpreter."""
     never = new_lock()
     never.acquire()
     never.acquire()
 
 
 def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
-    """What work(*arguments) returns, or Late. It has a thread of its own: a call that
-    never ends must not cost the rank its agent."""
+    """What work(*arguments) returns; raises Late. It runs in a thread of its own: a call that
+    never returns must not block the agent."""
     done = new_lock()
     done.acquire()
     outcome: dict[str, Any] = {}
@@ -158,10 +158,10 @@ def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
     def call() -> None:
         outcome["thread"] = _thread.get_ident()
         try:
-            if "late" not in outcome:  # else it has not had the processor before
+            if "late" not in outcome:  # else the thread got no processor in time
                 outcome["value"] = work(*arguments)
         except _Interrupted:
-            pass  # kept, it would keep its frames, and they all that they have seen
+            pass  # keeping the exception would keep its frames and their variables alive
         except BaseException as error:
             outcome["error"] = error
         finally:
@@ -170,7 +170,7 @@ def within(seconds: float, work: Callable[..., Any], *arguments: Any) -> Any:
     start(call)
     if not done.acquire(timeout=seconds):
         outcome["late"] = True
-        # This ends a loop in Python, not one in C.
+        # This interrupts a loop in Python, not one in C.
         native.raise_in_thread(outcome.get("thread", 0), _Interrupted)
         raise Late(ended=done.acquire(timeout=0.1))
     if "error" in outcome:
@@ -186,22 +186,22 @@ def pause(seconds: float) -> None:
 
 
 def call_in_main(work: Callable[[], None], seconds: float) -> bool:
-    """Have the main thread call it as soon as that executes Python again; whether it has
-    within that time. Before Python 3.12 there is no other way to reach it but a signal."""
+    """Make the main thread call it as soon as that executes Python again. Returns whether it did
+    within this time. Before Python 3.12 a signal would be the only other way."""
     call = _Call(work)
     _calls[:] = [earlier for earlier in _calls if earlier.done.locked()]
     _calls.append(call)
     if not native.ask_truth_in_main(call):
         _calls.remove(call)
         return False
-    arrived = bool(call.done.acquire(timeout=seconds))
-    if arrived:
+    done = bool(call.done.acquire(timeout=seconds))
+    if done:
         call.done.release()
-    return arrived
+    return done
 
 
 class _Call:
-    """A call that the main thread has to make."""
+    """A call that the main thread makes when it evaluates the truth of this object."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -220,13 +220,13 @@ _calls: list[_Call] = []
 
 
 def living() -> set[int]:
-    """The numbers of all threads that execute Python. (A function that keeps the frames
-    themselves in a variable keeps its own, and so all of them, for ever.)"""
+    """The identifiers of all threads that execute Python. (Not their frames: a function that
+    keeps those in a variable keeps its own frame, and so all of them alive.)"""
     return set(sys._current_frames())
 
 
 def running() -> int:
-    """How many threads the agent has now."""
+    """The number of threads of the agent."""
     return _running
 
 
@@ -236,20 +236,19 @@ def is_own(outermost: FrameType) -> bool:
 
 
 def start_over() -> None:
-    """Called where the agent starts. After a fork only the thread that forked is there,
-    whatever threads the parent had."""
+    """Called at the agent's start. After a fork only the thread that forked exists."""
     global _running, _busy, _ending, _main, watcher
     _running = _busy = 0
     watcher = None
     own.clear()
     _ending = False
-    # threading's word for it is wrong where another thread imports threading first, and
-    # gevent's a greenlet. (On Linux the main thread's number is the process's.)
+    # threading takes the thread that imports it first for the main one, and gevent returns a
+    # greenlet. (On Linux the main thread's native id is the pid.)
     _main = _thread.get_ident() if _thread.get_native_id() == os.getpid() else 0
 
 
 def main_thread_by_start() -> int:
-    """Its number, if the agent was started there; else 0."""
+    """Its identifier, if the agent was started in the main thread; else 0."""
     return _main
 
 
@@ -259,10 +258,10 @@ def main_thread() -> int:
 
 
 def permit_tracing() -> None:
-    """Let the user's own probes (py-spy, gdb) look at this process under Yama.
+    """Let the user's own probes (py-spy, gdb) attach to this process under Yama.
 
-    With ptrace_scope=1, Ubuntu's default, only a parent may look at a process, unless
-    that process permits it; a rank that hangs can no longer be asked to.
+    With ptrace_scope=1, Ubuntu's default, only a parent may attach to a process, unless that
+    process permits it. A rank that hangs can no longer do so, so it is done at the start.
     """
     try:
         with open("/proc/sys/kernel/yama/ptrace_scope", "rb") as file:

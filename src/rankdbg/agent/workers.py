@@ -1,26 +1,25 @@
-"""Which thread does the program's work, where a framework keeps the main thread to itself.
+"""Which thread does the program's work, where a framework occupies the main thread.
 
-Monarch's procs wait for the end of the world in their main thread, and each actor has a
-thread of its own. What is asked about "the rank" (where it is, its stack, its variables)
-means the thread that is at work, and that is the main thread where nobody says otherwise.
+In a proc of Monarch the main thread waits until the proc exits, and each actor has a thread of
+its own. Questions about "the rank" (where it is, its stack, its variables) mean the thread that
+does the work. Without such a framework, that is the main thread.
 """
 
 from __future__ import annotations
 
-from rankdbg.agent import threads
+from rankdbg.agent import active, threads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# In the order in which they came. Those at work are in both.
+# Threads that get work from a framework, oldest first. Those at work are in both.
 _known: dict[int, None] = {}
 _at_work: dict[int, None] = {}
-# What is at work there: a better name than the thread's own, which all of them share.
+# The name of the actor in each thread: the threads themselves all have the same name.
 names: dict[int, str] = {}
-# Called in a thread that begins. Before Python 3.12 nobody but a thread itself can have it
-# traced, and that is its chance. (Looking into sys.modules for who may want it would find
-# modules that another thread is importing, of which only half is there.)
+# Called in a thread that begins a piece of work. Before Python 3.12 only a thread itself can
+# turn on its tracing, and this is when it can.
 at_begin: list[Callable[[], None]] = []
 
 
@@ -38,8 +37,8 @@ def end() -> None:
 
 
 def program_thread() -> int:
-    """The one that has been at work for longest: who hangs is that one, and not the one that
-    answers somebody's heartbeat. If none is, the oldest that waits for work."""
+    """The one that has been at work for longest: that is the one that hangs, not the one that
+    answers a heartbeat. If none is at work, the oldest that waits for work."""
     if not _known:
         return threads.main_thread()
     living = threads.living()
@@ -52,15 +51,18 @@ def program_thread() -> int:
 
 
 def joins_by_itself(ident: int) -> bool:
-    """Whether begin() is called in this thread before it does anything of the program's; the
-    main thread never does, where others do the work."""
+    """Whether begin() is called in this thread before it executes the program's code. Where
+    other threads do the work, the main thread never executes it."""
     if ident in _known:
         return ident not in _at_work
     return bool(_known) and ident == threads.main_thread()
 
 
-def forget_all() -> None:
-    """After a fork: the threads are the parent's."""
+def _after_fork() -> None:
+    """The child has none of these threads."""
     _known.clear()
     _at_work.clear()
     names.clear()
+
+
+active.after_fork.append(_after_fork)

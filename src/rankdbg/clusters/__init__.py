@@ -1,4 +1,4 @@
-"""How nodes are reached: one file a cluster, found by its name in the target.
+"""How nodes are reached: one module per cluster, found by its name in the target.
 
     local               this machine
     ssh:HOST,HOST       machines that ssh reaches
@@ -8,21 +8,21 @@
     monarch             procs of Monarch's actors on this machine
     snapshot:DIR        what was seen earlier, saved in a directory
 
-A target is `name` or `name:rest`; the rest is the cluster's own business. Other
+A target is `name` or `name:rest`; the cluster defines the rest. Other
 packages add clusters through the entry point group `rankdbg.clusters`.
 """
 
 from __future__ import annotations
 
-import difflib
-import importlib
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rankdbg import wire
-from rankdbg.errors import UnknownTarget
-from rankdbg.streams import Stream
+from rankdbg.errors import RankdbgError
+from rankdbg.logs.places import LogFile
+from rankdbg.types import ContainerFailure
+from rankdbg.wire.streams import Stream
 
 
 class Channel(Protocol):
@@ -30,13 +30,17 @@ class Channel(Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether questions can still be asked: not if it has broken."""
+        """False if the connection is broken."""
+
+    @property
+    def failure(self) -> RankdbgError | None:
+        """Why the connection is broken; None also if it was given up for another reason."""
 
     def begin(self, message: wire.Message) -> Waiting:
-        """Ask, and do not wait. Raises RankdbgError if that is already in vain."""
+        """Ask without waiting. Raises RankdbgError if the connection is already broken."""
 
     def hang_up(self) -> None:
-        """Let the node end, without waiting for it."""
+        """Let the node process exit, without waiting for it."""
 
     def close(self, deadline: float) -> None: ...
 
@@ -45,31 +49,73 @@ class Waiting(Protocol):
     """A question that is under way."""
 
     def answer(self, seconds: float, reach: float | None = None) -> Any:
-        """The answer's content. Raises RankdbgError if there is none so many seconds after
-        it could be asked; or, if the node is not reached within `reach` seconds, without
-        having asked. It then goes on being reached."""
+        """The content of the answer. Raises RankdbgError if none has arrived `seconds` after
+        the question was sent; or, without asking, if the node is not reached within `reach`
+        seconds. Connecting continues in that case."""
 
     def open_stream(self, seconds: float) -> tuple[Stream, Any]:
-        """For a question that stays open, and carries bytes; with what was said first."""
+        """For a question that stays open and carries bytes; with the first answer."""
 
 
-class Cluster(Protocol):
-    """Where the nodes of a job are, and how to talk to each."""
+class Cluster(ABC):
+    """The nodes of a job, and how to connect to each. Only nodes() and open() are required; a
+    cluster overrides the others if it has more information."""
 
     target: str
-    origin: str  # what a listing says about where this comes from, `` if that is plain
+    origin = ""  # shown in listings: where the data comes from; empty if obvious
+    job_name = ""  # if the target is one job
+    keeps_logs = False  # outside the disks of its nodes: fetch_logs() copies them
 
+    @abstractmethod
     def nodes(self) -> list[str]: ...
 
+    @abstractmethod
     def open(self, node: str) -> Channel: ...
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Other names of a job -> its name here."""
+        return {}
+
+    def command_prefix(self, node: str) -> str:
+        """What a user types before a command that is to run on this node."""
+        return f"on {node}: "
+
+    def why_ended(self) -> str | None:
+        """Empty unless it is certain that the job has ended; None: no scheduler knows."""
+        return None
+
+    def end_time(self) -> float | None:
+        """When the scheduler will end the job, in seconds since the epoch."""
+        return None
+
+    def slurm_logs(self) -> list[tuple[str, bool]]:
+        """Patterns of Slurm's output files, and whether for errors: nodes cannot know them."""
+        return []
+
+    def fetch_logs(self, folder: str) -> list[LogFile]:
+        """Copy logs that are on no node's disk to files in a local directory."""
+        return []
+
+    def container_failures(self) -> tuple[list[ContainerFailure], str]:
+        """Containers that ended with an error or cannot start; and why their events could not be
+        read, if they could not."""
+        return [], ""
+
+    def ray_tables(self, job: str) -> dict[str, Any] | None:
+        """What Ray knows about a job of its own (wire/ray_tables.py); None: it cannot be asked."""
+        return None
+
+    def close(self) -> None:  # noqa: B027, most hold nothing
+        """Release the resources that all nodes share."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to reach nodes, as far as the target does not say it. Each cluster takes what
-    concerns it."""
+    """How to reach nodes, in addition to the target. Each cluster uses the options that
+    concern it."""
 
-    python: str = ""  # the interpreter on the node; for Ray the one here that has Ray
+    python: str = ""  # the interpreter on the node; for Ray the local one that has Ray
     container: str = ""  # in a pod
     context: str = ""  # of kubectl's configuration
     kubectl: str = ""  # the command: kubectl or oc
@@ -79,7 +125,7 @@ class Options:
 CLUSTERS = {
     "local": "rankdbg.clusters.local:Local",
     "ssh": "rankdbg.clusters.ssh:Ssh",
-    "slurm": "rankdbg.clusters.slurm:Slurm",
+    "slurm": "rankdbg.clusters.slurm:find_cluster",
     "k8s": "rankdbg.clusters.kubernetes:Kubernetes",
     "ray": "rankdbg.clusters.ray:Ray",
     "monarch": "rankdbg.clusters.monarch:Monarch",
@@ -87,40 +133,3 @@ CLUSTERS = {
 }
 ENTRY_POINTS = "rankdbg.clusters"
 NO_OPTIONS = Options()
-
-
-def find_cluster(targets: Sequence[str], options: Options = NO_OPTIONS) -> Cluster:
-    """The cluster that a target names; several targets are one cluster with all their nodes."""
-    if len(targets) == 1:
-        return _find(targets[0], options)
-    from rankdbg.clusters.several import Several
-
-    return Several([_find(target, options) for target in dict.fromkeys(targets)])
-
-
-def _find(target: str, options: Options) -> Cluster:
-    name, _, rest = target.partition(":")
-    place = CLUSTERS.get(name) or _from_entry_points(name)
-    module, _, attribute = place.partition(":")
-    try:
-        make: Callable[[str, Options], Cluster] = getattr(
-            importlib.import_module(module), attribute
-        )
-    except (ImportError, AttributeError) as error:
-        raise UnknownTarget(f"the cluster {name!r} cannot be loaded: {error}") from None
-    return make(rest, options)
-
-
-def _from_entry_points(name: str) -> str:
-    from importlib.metadata import entry_points
-
-    added = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
-    if name in added:
-        return added[name]
-    names = sorted({*CLUSTERS, *added})
-    near = difflib.get_close_matches(name, names, n=1)
-    raise UnknownTarget(
-        f"no target {name!r}",
-        f"targets are: {', '.join(names)}",
-        hint=f"did you mean -t {near[0]}?" if near else "rankdbg ps -t local",
-    )

@@ -1,4 +1,4 @@
-"""What this process is in: an allocation, a head node."""
+"""The default target: the allocation or Ray cluster that this process is in."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+from rankdbg.process import identity
+
 
 def find_target(environ: Mapping[str, str]) -> tuple[str, str] | None:
-    """The target that a user here most likely means, and why; None: this machine."""
+    """The most likely target, and why; None: this machine."""
     address = environ.get("RAY_ADDRESS", "")
     if address and "://" not in address and _has_ray():
-        return f"ray:{address}", "RAY_ADDRESS names it"
-    job = environ.get("SLURM_JOB_ID", "")
-    if job.isdigit() and shutil.which("srun"):
-        return f"slurm:{job}", "this is inside of its allocation"
+        return f"ray:{address}", "from RAY_ADDRESS"
+    job = identity.slurm_job(environ)
+    if job.replace("_", "", 1).isdigit() and shutil.which("srun"):
+        return f"slurm:{job}", "inside its allocation"
     if _is_head_of_ray(environ) and _has_ray():
-        return "ray:auto", "this is the head node of that cluster"
+        return "ray:auto", "on its head node"
     return None
 
 
@@ -27,7 +29,7 @@ def _has_ray() -> bool:
 
 
 def _is_head_of_ray(environ: Mapping[str, str]) -> bool:
-    """Whether the cluster that `ray start` has noted runs on this very machine, and still does."""
+    """Whether the cluster recorded by `ray start` is still running on this machine."""
     place = environ.get("RAY_TMPDIR") or environ.get("TMPDIR") or "/tmp"
     try:
         note = Path(place, "ray", "ray_current_cluster").read_text()

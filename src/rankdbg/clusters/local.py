@@ -1,4 +1,4 @@
-"""This machine. Not special: it is reached through a node process like any other."""
+"""This machine, reached through a node process like any other."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rankdbg.clusters import NO_OPTIONS, Options
-from rankdbg.clusters.channel import ProcessChannel, plain_opening
+from rankdbg.clusters import NO_OPTIONS, Cluster, Options
+from rankdbg.clusters.transport.channel import ProcessChannel, plain_opening
 from rankdbg.errors import BadInput
 
-# Isolated (-I): the folder from which the user calls rankdbg may hold a `json.py`, and
-# PYTHONPATH anything. The package is this very one, wherever it is; what else lies beside
-# it stays out of the way.
+# Isolated (-I): the current folder may contain a `json.py`, and PYTHONPATH anything. The
+# node process imports this same package, and nothing else from the folder that it is in.
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); import rankdbg; del sys.path[0];"
     "from rankdbg.node.__main__ import main; main()"
 )
 
 
-class Local:
+class Local(Cluster):
     target = "local"
-    origin = ""
 
     def __init__(
         self,
@@ -33,7 +31,7 @@ class Local:
         scope: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         if rest:
-            raise BadInput(f"the target local takes nothing after it, not {rest!r}")
+            raise BadInput(f"invalid target local:{rest}: local takes no argument")
         self._scope = scope
 
     def nodes(self) -> list[str]:
@@ -44,3 +42,6 @@ class Local:
         command = [sys.executable, "-I", "-c", _START, str(package), "rankdbg.node"]
         opening = plain_opening(node, self._scope)
         return ProcessChannel(node, command, opening, {**os.environ, "RANKDBG": "0"})
+
+    def command_prefix(self, node: str) -> str:
+        return ""

@@ -1,29 +1,28 @@
 """The procs of Monarch's actors on this machine.
 
-The local machine, and of its processes those of jobs in which Monarch has started procs. The
-hosts of a host mesh are reached as any others (ssh:, slurm:, k8s:): what a proc says about its
-place in the mesh it says there too.
+The local machine, restricted to jobs in which Monarch has started procs. The hosts of a host
+mesh are reached like any others (ssh:, slurm:, k8s:); procs report their mesh position there
+too.
 """
 
 from __future__ import annotations
 
-from rankdbg.clusters import NO_OPTIONS, Options
-from rankdbg.clusters.channel import ProcessChannel
+from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.local import Local
+from rankdbg.clusters.transport.channel import ProcessChannel
 from rankdbg.errors import BadInput
 
-_ELSEWHERE = "Monarch's procs on other hosts are reached with -t ssh:HOST,HOST or -t slurm:JOB"
+_ELSEWHERE = "for Monarch procs on other hosts use -t ssh:HOST,HOST or -t slurm:JOB"
 SCOPE = {"engine": "monarch", "if_no_ranks": [_ELSEWHERE]}
 
 
-class Monarch:
+class Monarch(Cluster):
     target = "monarch"
-    origin = ""
 
     def __init__(self, rest: str = "", options: Options = NO_OPTIONS) -> None:
         if rest:
             raise BadInput(
-                f"the target monarch takes nothing after it, not {rest!r}", hint=_ELSEWHERE
+                f"invalid target monarch:{rest}: monarch takes no argument", hint=_ELSEWHERE
             )
         self._machine = Local(scope=SCOPE)
 

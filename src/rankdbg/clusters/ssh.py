@@ -1,4 +1,4 @@
-"""Machines that ssh reaches, with the user's own configuration, keys and jump hosts.
+"""Machines reached with ssh, with the user's configuration, keys and jump hosts.
 
 ssh:gpu-1,gpu-2      ssh:me@gpu-1:2222      ssh:@hosts.txt (a host a line)
 """
@@ -9,12 +9,12 @@ import re
 import shlex
 from pathlib import Path
 
-from rankdbg.clusters import NO_OPTIONS, Options
-from rankdbg.clusters.channel import ProcessChannel
-from rankdbg.clusters.sending import REMOTE, landing_opening, shell_line
+from rankdbg.clusters import NO_OPTIONS, Cluster, Options
+from rankdbg.clusters.transport.channel import ProcessChannel
+from rankdbg.clusters.transport.sending import REMOTE, give, landing_opening, shell_line
 from rankdbg.errors import BadInput
 
-# Nobody is there to answer a question for a password; a line that is dead is noticed.
+# Never prompt for a password; detect a dead connection.
 _COMMAND = (
     *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
@@ -22,13 +22,12 @@ _COMMAND = (
 _HOST = re.compile(r"(?P<name>[^\s:,-][^\s:,]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>[0-9]+))?")
 
 
-class Ssh:
-    origin = ""
-
+class Ssh(Cluster):
     def __init__(self, rest: str, options: Options = NO_OPTIONS) -> None:
         self.target = f"ssh:{rest}"
         self._python = options.python
         self._hosts = {text: _words(text) for text in _listed(rest)}
+        self._entered: set[str] = set()  # nodes
 
     def nodes(self) -> list[str]:
         return list(self._hosts)
@@ -36,7 +35,16 @@ class Ssh:
     def open(self, node: str) -> ProcessChannel:
         line = f"exec sh -c {shlex.quote(shell_line(self._python))}"
         command = [*_COMMAND, *self._hosts[node], line]
-        return ProcessChannel(node, command, landing_opening(node, REMOTE))
+        scope = {**REMOTE, "there": self.command_prefix(node)}
+        first_time = node not in self._entered
+        self._entered.add(node)
+        opening = landing_opening(node, scope, lazy=True, guess=first_time)
+        return ProcessChannel(node, command, opening, give=give)
+
+    def command_prefix(self, node: str) -> str:
+        """What a user types before a command to run it on this node."""
+        words = [word for word in self._hosts[node] if word != "--"]
+        return f"{shlex.join(['ssh', *words])} "
 
 
 def _listed(rest: str) -> list[str]:
@@ -45,14 +53,16 @@ def _listed(rest: str) -> list[str]:
     else:
         hosts = [host.strip() for host in rest.split(",")]
     if not any(hosts):
-        raise BadInput("which hosts?", hint="rankdbg ps -t ssh:gpu-1,gpu-2   (or -t ssh:@FILE)")
+        raise BadInput(
+            "ssh: names no hosts", hint="rankdbg ps -t ssh:gpu-1,gpu-2   (or -t ssh:@FILE)"
+        )
     if "" in hosts:
         raise BadInput(f"a host is missing between two commas in ssh:{rest}")
     return list(dict.fromkeys(hosts))
 
 
 def _from_file(path: Path) -> list[str]:
-    """The first word of each line: a list of hosts for mpirun goes on with `slots=8`."""
+    """The first word of each line: a hostfile for mpirun continues with `slots=8`."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -61,7 +71,7 @@ def _from_file(path: Path) -> list[str]:
     words = [line.partition("#")[0].split() for line in lines]
     hosts = [first for first, *_ in filter(None, words)]
     if not hosts:
-        raise BadInput(f"{path} names no host", hint="one host on each line")
+        raise BadInput(f"{path} contains no hosts", hint="write one host per line")
     return hosts
 
 
@@ -69,7 +79,7 @@ def _words(text: str) -> list[str]:
     """me@gpu-1:2222 -> the words for ssh."""
     match = _HOST.fullmatch(text)
     if match is None:
-        hint = "a host is NAME, USER@NAME or NAME:PORT"
-        raise BadInput(f"{text!r} is not a host for ssh", hint=hint)
+        what = f"invalid ssh host {text!r}: expected NAME, USER@NAME or NAME:PORT"
+        raise BadInput(what)
     name = match["name"].strip("[]")
     return ["-p", match["port"], "--", name] if match["port"] else ["--", name]

@@ -2,5 +2,5 @@
 
 launch.py   starts the ranks, as torchrun would
 train.py    a rank: a training loop with a ring all-reduce over sockets
-data.py     reads the shards; one of them never comes
+data.py     reads the shards; one read never returns
 """

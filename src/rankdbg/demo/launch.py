@@ -14,7 +14,7 @@ ranks = []
 
 
 def stop(*_):
-    """The wait at the end of this file then comes to its end."""
+    """Ends the wait at the end of this file."""
     for process in ranks:
         process.kill()
 

@@ -1,1 +1,1 @@
-"""What a user touches: cli/ and shell/; every frontend stands on session.Session alone."""
+"""User interfaces: cli, shell, dap, watch; built on sessions and investigations."""

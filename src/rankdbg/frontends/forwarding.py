@@ -1,4 +1,4 @@
-"""A port here that leads to one on the loopback of a node."""
+"""A local port forwarded to the loopback interface of a node."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import threading
 from collections.abc import Sequence
 
 from rankdbg.errors import BadInput, RankdbgError
-from rankdbg.frontends.dap import peers
+from rankdbg.frontends.refusals import Refusals
+from rankdbg.process import peers
 from rankdbg.session import Session
-from rankdbg.streams import pump
+from rankdbg.wire.streams import pump
 
 # The node tries for a few seconds to reach its port.
 OPEN_SECONDS = 10.0
@@ -21,6 +22,7 @@ class Forwarding:
     def __init__(self, session: Session, node: str, there: int, here: int) -> None:
         self.node, self.there = node, there
         self._session = session
+        self._refusals = Refusals()
         try:
             self._listening = socket.create_server(("127.0.0.1", here), backlog=64)
         except (OSError, OverflowError) as error:
@@ -41,9 +43,9 @@ class Forwarding:
 
     def accept(self) -> None:
         connected, _ = self._listening.accept()
-        uid = peers.uid_of_peer(connected)
-        if uid is not None and not peers.is_welcome(uid):
-            _say(f"refused a connection of another user (uid {uid}) to port {self.port}")
+        # Before anything is read: a port has no password, so check the user of the peer.
+        if why := peers.refusal(connected):
+            self._refusals.say(why.kind, f"{why.text} to port {self.port}")
             connected.close()
             return
         threading.Thread(target=self._carry, args=(connected,), daemon=True).start()

@@ -1,4 +1,4 @@
-"""Changes in JSON that people write by hand: comments, order and everything else stay.
+"""Edits handwritten JSON: comments, order and everything else are kept.
 
 VS Code's launch.json and tasks.json have comments and trailing commas. Only the text of what
 changes is replaced.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ _INDENT = "    "
 
 
 class NotJson(ValueError):
-    """The text is not JSON, with the place where that shows."""
+    """The text is not JSON, with the position of the error."""
 
     def __init__(self, text: str, place: int) -> None:
         self.line = text.count("\n", 0, place) + 1
@@ -27,7 +28,7 @@ class NotJson(ValueError):
 
 @dataclass
 class Node:
-    """A value, and where it stands."""
+    """A value and its position."""
 
     start: int
     end: int
@@ -45,24 +46,56 @@ def parse(text: str) -> Node:
     return node
 
 
+_BYTE_ORDER_MARK = "\ufeff"
+
+
 def with_entry(text: str, array: str, name: str, entry: dict[str, Any]) -> str:
     """The text, with this entry in an array of its one object. One that is there already, with
     the same `name`, keeps what else it has."""
-    if not text[_skip(text, 0) :]:
-        text = text + "{\n}\n"
-    root = parse(text)
+
+    def put(body: str, place: Node | None, root: Node) -> str:
+        if place is None:
+            return _insert(body, root, f"{json.dumps(array)}: {_shown([entry], 1)}", 1)
+        if place.items is None:
+            raise NotJson(body, place.start)
+        for item in place.items:
+            known = (item.members or {}).get(name)
+            if known is not None and known.value == entry[name]:
+                return _updated(body, item, entry)
+        return _insert(body, place, _shown(entry, 2), 2)
+
+    return _with_change(text, array, put)
+
+
+def with_member(text: str, outer: str, name: str, entry: dict[str, Any]) -> str:
+    """The text, with this entry as `name` in the object `outer` of its one object. One that is there
+    already keeps what else it has."""
+
+    def put(body: str, place: Node | None, root: Node) -> str:
+        if place is None:
+            return _insert(body, root, f"{json.dumps(outer)}: {_shown({name: entry}, 1)}", 1)
+        if place.members is None:
+            raise NotJson(body, place.start)
+        known = place.members.get(name)
+        if known is None:
+            return _insert(body, place, f"{json.dumps(name)}: {_shown(entry, 2)}", 2)
+        if known.members is None:
+            raise NotJson(body, known.start)
+        return _updated(body, known, entry)
+
+    return _with_change(text, outer, put)
+
+
+def _with_change(text: str, key: str, put: Callable[[str, Node | None, Node], str]) -> str:
+    """`put` gets the text, the value of the key (None: it is not there) and the one object."""
+    mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""  # some editors write one
+    body = text.removeprefix(mark)
+    if not body[_skip(body, 0) :]:
+        body += "{\n}\n"
+    root = parse(body)
     if root.members is None:
-        raise NotJson(text, root.start)
-    place = root.members.get(array)
-    if place is None:
-        return _insert(text, root, f"{json.dumps(array)}: {_shown([entry], 1)}", 1)
-    if place.items is None:
-        raise NotJson(text, place.start)
-    for item in place.items:
-        known = (item.members or {}).get(name)
-        if known is not None and known.value == entry[name]:
-            return _updated(text, item, entry)
-    return _insert(text, place, _shown(entry, 2), 2)
+        raise NotJson(body, root.start)
+    return mark + put(body, root.members.get(key), root)
 
 
 def _updated(text: str, item: Node, entry: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""From the options of a command line to a session."""
+"""Opens a session from command-line options."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 import threading
 import time
 
-from rankdbg import path_maps
-from rankdbg.session import Session
+from rankdbg.frontends.terminal import Terminal
+from rankdbg.session import Session, path_maps
 
 
 def open_session(options: argparse.Namespace) -> Session:
-    from rankdbg.clusters import Options
+    from rankdbg.session.targets import Options
 
     reach = Options(
         python=options.python,
@@ -22,42 +22,45 @@ def open_session(options: argparse.Namespace) -> Session:
         kubectl=options.kubectl,
         srun=tuple(options.srun),
     )
-    targets = options.target or _default_target()
+    targets = options.target or default_target()
     session = Session(targets, options.timeout, reach)
     session.maps = path_maps.parse(options.map)
+    job = getattr(options, "job", None)
+    options.job = session.cluster.aliases.get(job, job) if job else job
     if sys.stderr.isatty():
         session.progress = Progress(elsewhere=targets != ["local"])
     return session
 
 
-def _default_target() -> list[str]:
+def default_target() -> list[str]:
     named = os.environ.get("RANKDBG_TARGET", "").split()
     if named:
         return named
-    from rankdbg.clusters import here
+    from rankdbg.session.targets import find_target
 
-    found = here.find_target(os.environ)
+    found = find_target()
     if found is None:
         return ["local"]
     target, why = found
-    sys.stderr.write(f"target: {target} ({why}; -t local for this machine alone)\n")
+    sys.stderr.write(f"target: {target} ({why}; use -t local for this machine only)\n")
     return [target]
 
 
 class Progress:
-    """A line that says how many nodes have answered, if that takes its time. `elsewhere`: to reach
-    them takes its time too, over a slow line and the first time most of all."""
+    """A line with the number of nodes that have responded, if that takes long. `elsewhere`: nodes
+    are remote; connecting is slow, especially the first time."""
 
     PATIENCE = 0.5
     PATIENCE_AT_FIRST = 3.0
 
     def __init__(self, elsewhere: bool = False) -> None:
+        self._terminal = Terminal(sys.stderr)
         self._begun = time.monotonic()
         self._shown = False
         self._is_first = elsewhere
-        line = "no node has answered yet"
+        line = "no node has responded yet"
         if os.environ.get("RANKDBG_KEEP") != "1":
-            line += "; if the line is slow: export RANKDBG_KEEP=1"
+            line += "; if the connection is slow: export RANKDBG_KEEP=1"
         self._at_first = threading.Timer(self.PATIENCE_AT_FIRST, self._show, [line])
         self._at_first.daemon = True
 
@@ -70,13 +73,11 @@ class Progress:
             return
         self._at_first.cancel()
         if done < nodes and time.monotonic() - self._begun > self.PATIENCE:
-            self._show(f"{done} of {nodes} nodes have answered")
+            self._show(f"{done} of {nodes} nodes have responded")
         elif self._shown:
             self._shown = False
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._terminal.show_progress()
 
     def _show(self, line: str) -> None:
         self._shown = True
-        sys.stderr.write(f"\r{line}\x1b[K")
-        sys.stderr.flush()
+        self._terminal.show_progress(line)

@@ -1,43 +1,43 @@
-"""A report, its JSON and the lines that show it, as files to send to somebody."""
+"""Saves a report, its JSON and its evidence as files."""
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.cli import json_text
+from rankdbg.files import private_files
 from rankdbg.frontends.terminal import Terminal
+from rankdbg.investigations.documents import json_text
+from rankdbg.text.escapes import visible
 
 
-class Report(Protocol):
+class WithEvidence(Protocol):
     def as_json(self) -> dict[str, Any]: ...
-
-    def print(self, terminal: Terminal) -> None: ...
 
     def evidence(self) -> list[str]: ...
 
 
-def save_report(directory: str, kind: str, report: Report) -> None:
+R = TypeVar("R", bound=WithEvidence)
+
+
+def save_report(
+    directory: str, kind: str, result: R, print_result: Callable[[Terminal, R], None]
+) -> None:
     folder = Path(directory)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with _new(folder / "report.txt") as file:
-            report.print(Terminal(file))
-        with _new(folder / "report.json") as file:
-            file.write(json_text(kind, report.as_json()))
-        with _new(folder / "evidence.txt") as file:
-            file.writelines(f"{line}\n" for line in report.evidence())
+        private_files.make_directory(folder)
+        with private_files.open_file(folder / "report.txt", "w", "utf-8") as file:
+            print_result(Terminal(file), result)
+        with private_files.open_file(folder / "report.json", "w", "utf-8") as file:
+            file.write(json_text(kind, result.as_json()))
+        with private_files.open_file(folder / "evidence.txt", "w", "utf-8") as file:
+            file.writelines(f"{visible(line)}\n" for line in result.evidence())
     except OSError as error:
         raise BadInput(
-            f"the report cannot be kept in {directory}: {error.strerror}",
-            hint="--save needs a directory that can be written",
+            f"cannot save the report in {directory}: {error.strerror}",
+            hint="--save needs a writable directory",
         ) from None
     sys.stderr.write(f"saved: {folder / 'report.txt'}, report.json, evidence.txt\n")
-
-
-def _new(path: Path) -> Any:
-    """Logs may hold what others should not read."""
-    return open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600))

@@ -1,4 +1,8 @@
-"""Text for a terminal or a pipe: width, colour, and characters that its encoding has."""
+"""Text for a terminal or a pipe: width, colour, and characters that its encoding has.
+
+Every report goes through Terminal.print(), which escapes untrusted text (escapes.py). Styles are
+private characters that such text cannot contain, and become terminal codes only there.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,38 @@ import shutil
 import sys
 from typing import TextIO
 
+from rankdbg.errors import RankdbgError
+from rankdbg.frontends.standard_streams import StandardStream
+from rankdbg.text.amounts import duration as duration
+from rankdbg.text.cutting import cut as cut
+from rankdbg.text.cutting import cut_path as cut_path
+from rankdbg.text.escapes import visible_line
+
 _PLAIN = str.maketrans(
-    {"├": "|", "└": "`", "─": "-", "│": "|", "…": "...", "×": "x", "·": ".", "–": "-"}
+    {
+        "├": "|",
+        "└": "`",
+        "─": "-",
+        "│": "|",
+        "…": "...",
+        "×": "x",
+        "·": ".",
+        "–": "-",
+        "→": "->",
+        "▼": "v",
+    }
 )
+
+
+def _unguessable_characters(count: int) -> list[str]:
+    """Of those for private use, others in each run: a rank cannot know them. One character is
+    hardly wider than none where styled text is measured."""
+    first = 0x100000 + int.from_bytes(os.urandom(2), "big") % 0xFF00
+    return [chr(first + number) for number in range(count)]
+
+
+_BOLD, _RED, _DIM, _END = _unguessable_characters(4)
+_CODES = str.maketrans({_BOLD: "\x1b[1m", _RED: "\x1b[31;1m", _DIM: "\x1b[2m", _END: "\x1b[0m"})
 
 
 class Terminal:
@@ -25,46 +58,52 @@ class Terminal:
         self._plain = not _can_encode(self._stream.encoding)
 
     def print(self, line: str = "") -> None:
-        line = line.rstrip()
-        if self._plain:
-            line = line.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
-        self._stream.write(line.encode("utf-8", "replace").decode("utf-8") + "\n")
+        """One line: a newline in it is text of others that should have been split before."""
+        self._write(self._shown(line.rstrip()) + "\n")
+
+    def show_progress(self, line: str = "") -> None:
+        """A line that the next one replaces; an empty one leaves none."""
+        self._write(f"\r{self._shown(line)}\x1b[K")
+        self._stream.flush()
 
     def bold(self, text: str) -> str:
-        return self._style("1", text)
+        return self._style(_BOLD, text)
 
     def red(self, text: str) -> str:
-        return self._style("31;1", text)
+        return self._style(_RED, text)
 
     def dim(self, text: str) -> str:
-        return self._style("2", text)
+        return self._style(_DIM, text)
 
-    def _style(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._coloured and text else text
+    def _style(self, mark: str, text: str) -> str:
+        return f"{mark}{text}{_END}" if self._coloured and text else text
+
+    def _shown(self, line: str) -> str:
+        line = visible_line(line)
+        if self._coloured:
+            line = line.translate(_CODES)
+        if self._plain:
+            line = line.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
+        return line
+
+    def _write(self, text: str) -> None:
+        if isinstance(self._stream, StandardStream):
+            self._stream.write_shown(text)
+        else:
+            self._stream.write(text)
+
+
+def print_error(error: RankdbgError) -> None:
+    terminal = Terminal(sys.stderr)
+    first, *rest = str(error).split("\n")
+    terminal.print(f"{terminal.red('error:')} {first}")
+    for line in rest:
+        terminal.print(line)
 
 
 def _can_encode(encoding: str | None) -> bool:
     try:
-        "├└─│…×·".encode(encoding or "ascii")
+        "├└─│…×·".encode(encoding or "utf-8")  # none: text in memory
     except (LookupError, UnicodeEncodeError):
         return False
     return True
-
-
-def cut(text: str, width: int) -> str:
-    """At most `width` characters, on one line."""
-    text = text.replace("\n", "\\n")
-    return text if len(text) <= width else text[: max(0, width - 1)] + "…"
-
-
-def cut_path(text: str, width: int) -> str:
-    """At most `width` characters; the end of a path tells more than its beginning."""
-    return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
-
-
-def duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 3600:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

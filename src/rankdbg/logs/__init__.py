@@ -1,1 +1,1 @@
-"""Reading log files: on whichever machine they lie, for patterns that come with the question."""
+"""Reading log files, on any machine, for patterns that are part of the question."""

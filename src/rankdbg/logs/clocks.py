@@ -1,8 +1,7 @@
-"""Clocks of log lines: many makes, with and without a year, a date or a time zone.
+"""Timestamps of log lines in many formats, with and without a year, a date or a time zone.
 
-A clock without a zone is in the zone of the machine that reads the file. What it leaves out (the
-year, or the whole date) is the latest that is not after the line that follows, or after the file
-was last written.
+A timestamp without a zone is in the zone of the machine that reads the file. A missing year or
+date is the latest that is not after the following line, or after the file was last written.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from functools import lru_cache
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _FRACTION = r"(?:[.,]\d+)?"
 ZONE = r"(?:Z\b| ?[+-]\d\d:?\d\d\b| UTC\b| GMT\b)?"
-# One alternative for each make of clock; `read_stamp` takes them apart again.
+# One alternative for each format; `read_stamp` parses them.
 CLOCK = "|".join(
     [
         rf"(?:\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d{_FRACTION}{ZONE})",
@@ -28,10 +27,10 @@ CLOCK = "|".join(
         r'"(?:time_us|time_ms|timestamp|ts|created)": ?1[5-9]\d{8}(?:\.\d+|\d{6}|\d{3})?(?!\d)',
     ]
 )
-# These look like durations and plain numbers: they are clocks only where a prefix is expected.
+# These look like durations and plain numbers: timestamps only where a prefix is expected.
 CLOCK_OF_PREFIX = rf"{CLOCK}|\d\d:\d\d:\d\d{_FRACTION}(?![\d:])|1[5-9]\d{{8}}\.\d+"
 
-# A clock may be a little ahead of the one that says when the file was written.
+# A timestamp may be a little later than the modification time of the file.
 _AHEAD = 60.0
 _DAY = 86400.0
 _PARTS = re.compile(
@@ -39,8 +38,9 @@ _PARTS = re.compile(
 )
 
 
+@lru_cache(maxsize=1 << 16)  # ranks write in the same seconds, and each line is asked for often
 def read_stamp(stamp: str, year: int) -> float | None:
-    """Seconds since 1970; the year is for clocks that do not say it. None: no date, or no clock."""
+    """Seconds since 1970; `year` is used if the timestamp has none. None: no date or no timestamp."""
     if re.match(r"1\d{9}\.", stamp):
         return float(stamp)
     if stamp.startswith('"'):
@@ -64,7 +64,7 @@ def read_clock(stamp: str, latest: float) -> float | None:
         return today - _DAY if today is not None and today > latest + _AHEAD else today
     time = read_stamp(stamp, now.year)
     if time is not None and time > latest + _DAY:
-        # Of the year before; a clock that says its year is what it is.
+        # Of the previous year, unless the timestamp has a year.
         return read_stamp(stamp, now.year - 1)
     return time
 
@@ -92,7 +92,7 @@ def _zone(text: str) -> timezone | None:
 
 
 def _date(text: str, numbers: list[int], year: int) -> tuple[int, int, int] | None:
-    """Year, month and day, by the make of the clock."""
+    """Year, month and day, by format."""
     if re.match(r"\d{4}[-/]", text):
         return numbers[0], numbers[1], numbers[2]
     if re.match(r"[EWIFD]\d", text):  # month and day in one number

@@ -1,4 +1,4 @@
-"""What is read out of logs: values that travel from a node and are merged where the user sits."""
+"""Log messages as values: sent by nodes and merged by the client."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rankdbg.errors import BadInput
+from rankdbg.errors import BadInput, shortened
+from rankdbg.logs.expressions import BadExpression, Expression, expression
 from rankdbg.logs.places import LogFile
+from rankdbg.logs.positions import Position
 
 TAIL = 10_000
 # Of one answer of a node.
@@ -18,20 +20,20 @@ MOST_CHARACTERS = 24 << 20
 class Entry(NamedTuple):
     """One message."""
 
-    order: float  # by which it stands among others: its clock, never after what follows it
-    time: float | None  # its own clock, or that of the line that it follows
+    order: float  # for sorting: its timestamp, never after that of the next message
+    time: float | None  # its own timestamp, or that of the line before it
     file: int  # among the files of the question
     rank: int | None
     pid: int | None
     name: str  # the role or the actor
     text: str
-    repeated: int = 0  # equal lines of other workers that Ray has left out
-    copied: bool = False  # of another process, as it says: Ray's driver prints what workers say
+    repeated: int = 0  # equal lines of other workers that Ray has omitted
+    copied: bool = False  # written by another process: Ray's driver prints lines of workers
 
 
 @dataclass(frozen=True)
-class Known:
-    """A rank of the roster, by which a pid in a line can be told."""
+class RankProcess:
+    """A rank of the roster, to map pids in lines to ranks."""
 
     host: str
     pid: int
@@ -40,19 +42,19 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What is to be read of which files."""
+class LogQuery:
+    """What to read from which files."""
 
     files: Sequence[LogFile] = ()
     since: float | None = None
     until: float | None = None
     grep: str = ""
     limit: int = TAIL
-    ranks: Container[int] | None = None  # None: everybody, also who is no rank
+    ranks: Container[int] | None = None  # None: all, also processes that are not ranks
     pids: frozenset[int] = frozenset()  # ranks that have no number
-    known: Sequence[Known] = ()
-    follow: bool = False  # whether it is to be read on from there: whole lines only
-    kinds: bool = False  # not the messages, but which kinds of messages each has written
+    known: Sequence[RankProcess] = ()
+    follow: bool = False  # reading continues later: complete lines only
+    kinds: bool = False  # return the kinds of messages of each rank, not the messages
 
     def as_json(self) -> dict[str, Any]:
         assert self.ranks is None or isinstance(self.ranks, frozenset)
@@ -70,9 +72,9 @@ class Wanted:
         }
 
     @staticmethod
-    def from_json(value: Mapping[str, Any]) -> Wanted:
+    def from_json(value: Mapping[str, Any]) -> LogQuery:
         ranks = value["ranks"]
-        return Wanted(
+        return LogQuery(
             files=[LogFile.from_json(file, str(file["node"])) for file in value["files"]],
             since=value["since"],
             until=value["until"],
@@ -80,18 +82,10 @@ class Wanted:
             limit=int(value["limit"]),
             ranks=None if ranks is None else frozenset(ranks),
             pids=frozenset(value["pids"]),
-            known=[Known(*entry) for entry in value["known"]],
+            known=[RankProcess(*entry) for entry in value["known"]],
             follow=bool(value["follow"]),
             kinds=bool(value["kinds"]),
         )
-
-
-class Position(NamedTuple):
-    """Up to where a file was read."""
-
-    inode: int
-    end: int
-    stamp: str = ""  # the last clock before it
 
 
 @dataclass
@@ -100,13 +94,14 @@ class Reading:
 
     entries: list[Entry] = field(default_factory=list)  # oldest first
     counts: list[int] = field(default_factory=list)  # of kinds: how often each was written
-    older: bool = False  # whether there are older ones, which were left out
-    late: bool = False  # whether time was up before all was read
+    older: bool = False  # whether older ones were omitted
+    late: bool = False  # whether the time limit was reached
     # Also of what was not wanted.
     speakers: set[tuple[int | None, str]] = field(default_factory=set)
     errors: dict[int, str] = field(default_factory=dict)  # files that could not be read
     clockless: set[int] = field(default_factory=set)  # files with no clock in them
     positions: dict[int, Position] = field(default_factory=dict)  # by file
+    slow: bool = False  # whether --grep took too long: nothing was read
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -118,6 +113,7 @@ class Reading:
             "errors": [list(pair) for pair in self.errors.items()],
             "clockless": sorted(self.clockless),
             "positions": [[file, *position] for file, position in self.positions.items()],
+            "slow": self.slow,
         }
 
     @staticmethod
@@ -131,15 +127,15 @@ class Reading:
             errors={int(file): str(why) for file, why in value["errors"]},
             clockless=set(value["clockless"]),
             positions={file: Position(*position) for file, *position in value["positions"]},
+            slow=bool(value.get("slow")),
         )
 
 
-def parse_grep(text: str) -> re.Pattern[str]:
+def parse_grep(text: str) -> Expression:
     try:
-        return re.compile(text, re.MULTILINE)
-    except re.error as error:
-        place = f" at character {error.pos + 1}" if error.pos is not None else ""
+        return expression(text, "--grep", re.MULTILINE)
+    except BadExpression as error:
         raise BadInput(
-            f"--grep {text!r} is no regular expression: {error.msg}{place}",
-            hint="put a backslash before ( [ * + ? . to mean the character itself",
+            f"invalid regular expression {shortened(text)!r} for --grep: {error}",
+            hint="put a backslash before ( [ * + ? . to match the character itself",
         ) from None

@@ -1,9 +1,9 @@
-"""Equal messages of several ranks -> one, with all who have written it.
+"""Folds equal messages of several ranks into one, with these ranks.
 
-Nothing is lost: whoever unfolds them again gets every rank's messages, in that rank's order. A
-message joins an earlier equal one only if its rank has written nothing since that stands after
-it, and has not joined it before; so two equal messages of one rank are two. Equal is equal to the
-last digit: another step is another message.
+Nothing is lost: unfolding returns the messages of every rank, in the order of that rank. A
+message joins an earlier equal one only if its rank has written nothing in between and has not
+joined it before; so two equal messages of one rank stay two. Messages must be equal to the last
+digit: another step number is another message.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-# Seconds: of two equal messages further apart, the second is somebody who is late.
+# Seconds: equal messages further apart are not folded: the second rank is late.
 APART = 10.0
 
 Who = TypeVar("Who", bound=Hashable)
@@ -50,8 +50,8 @@ class Folder(Generic[Who]):
         return fold
 
     def _joinable(self, who: Who, time: float | None, text: str) -> Fold[Who] | None:
-        """The first equal one after all that this rank has written. Those that are too old are
-        forgotten: times only grow."""
+        """The first equal one after the last message of this rank. Too old ones are dropped: times
+        only grow."""
         same = self._by_text.get(text, [])
         begin = bisect_right(same, self._last_of.get(who, -1), key=lambda fold: fold.number)
         while begin < len(same) and self._is_too_old(same[begin], time):
@@ -63,7 +63,7 @@ class Folder(Generic[Who]):
         return same[begin] if begin < len(same) else None
 
     def _is_too_old(self, fold: Fold[Who], time: float | None) -> bool:
-        """Where clocks are missing, the order alone tells."""
+        """Without timestamps, only the order counts."""
         return time is not None and fold.first is not None and time - fold.first > self._apart
 
     def _begin(self, time: float | None, text: str) -> Fold[Who]:
@@ -74,7 +74,7 @@ class Folder(Generic[Who]):
         return fold
 
     def take(self, before: int | None = None) -> Iterator[Fold[Who]]:
-        """Those with a smaller number (None: all). Nothing is added to them any more."""
+        """Folds with a smaller number (None: all), which are complete."""
         while self._open and (before is None or self._open[0].number < before):
             fold = self._open.popleft()
             same = self._by_text.get(fold.text)

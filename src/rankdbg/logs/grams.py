@@ -1,8 +1,7 @@
-"""Where in a log a literal can stand at all, told by three bytes of each that the log has least of.
+"""Finds where literals may be in a log, by the rarest three bytes of each.
 
-An automaton of a few hundred grams fits into a core's first cache, one of two thousand literals
-does not: the same log is read in half of the time. Which grams a log has least of is seen in a
-part of it.
+An automaton of a few hundred grams fits into the L1 cache, one of two thousand literals does
+not: this halves the time to read a log. The rarest grams are determined from a sample.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Grams:
             return
         part = block[start : until + self._reach]
         first = last = start
-        # Of grams that overlap only the first is told: the others lie in the same region.
+        # Of grams that overlap only the first is reported: the others lie in the same region.
         for _, place, _ in self._automaton.find_matches_as_indexes(part):
             place += start
             if place - self._reach > last:
@@ -60,7 +59,7 @@ class Grams:
             yield first, last
 
     def often(self, block: memoryview) -> bool:
-        """Whether they stand in this log so often that they are of no use."""
+        """Whether they are too frequent in this log to be useful."""
         found = self._automaton.find_matches_as_indexes(block) if self._automaton else []
         return len(found) * 400 > len(block)
 

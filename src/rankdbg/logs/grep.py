@@ -1,6 +1,6 @@
-"""Where in a block of a log a literal can stand, told by the grep of the machine.
+"""Finds where literals may be in a block of a log, with the grep of the machine.
 
-For nodes to which rankdbg has sent itself, which have no automaton in their Python.
+For nodes to which rankdbg was sent: they have no automaton module.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Grep:
 
     @staticmethod
     def of(literals: Collection[bytes]) -> Grep | None:
-        """None where there is no grep, or only a small one that cannot tell places."""
+        """None without a grep, or with one that cannot report offsets."""
         program = shutil.which("grep")
         if program is None or not literals:
             return None
@@ -41,7 +41,7 @@ class Grep:
         """Parts of block[start:until] in which a literal may begin, in order and apart."""
         first = last = start
         for place, end in self._places(block[start : until + self._reach]):
-            # Of literals that overlap only one is told: the others begin around it.
+            # Of literals that overlap only one is reported: the others begin around it.
             if start + place - self._reach > last:
                 if first < last:
                     yield first, last

@@ -1,8 +1,7 @@
-"""Reads of a log only what is new since it was read last, also where it was rotated meanwhile."""
+"""What patterns find in a log that grows: each time only in what is new."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from rankdbg.logs.files import open_log
 from rankdbg.logs.patterns import FileScan, Hit
+from rankdbg.logs.positions import Position, Unread, unread
 from rankdbg.logs.scan import AHEAD, LONGEST_LINE, STAMP_BEFORE, Scanner
 
 # Of a file that is watched for days, so many lines of each pattern are kept: the first and the
@@ -20,83 +20,49 @@ KEPT_FILES = 3
 
 
 @dataclass(frozen=True)
-class Position:
-    """Up to where a file was read. Another inode under its name is another file."""
-
-    inode: int
-    size: int = 0  # that it had
-    settled: int = 0  # what comes later changes nothing before this
-    read: int = 0  # bytes: of a compressed file, of its contents
-    lines: int = 0  # that ended in them
-
-    def as_json(self) -> list[int]:
-        return [self.inode, self.size, self.settled, self.read, self.lines]
-
-    @staticmethod
-    def from_json(value: Any) -> Position | None:
-        return Position(*map(int, value)) if value else None
-
-
-@dataclass(frozen=True)
 class Addition:
-    """What was read of a file, and where to go on."""
+    """New content of a file, and where to continue."""
 
     scan: FileScan
     position: Position | None
-    anew: bool = False  # it is another file than before, or was emptied
+    anew: bool = False  # it is another file, or was truncated
 
     def as_json(self) -> dict[str, Any]:
-        position = self.position.as_json() if self.position else None
-        return {"scan": self.scan.as_json(), "position": position, "anew": self.anew}
+        return {"scan": self.scan.as_json(), "position": self.position, "anew": self.anew}
 
     @staticmethod
     def from_json(value: Any) -> Addition:
-        position = Position.from_json(value["position"])
+        position = Position(*value["position"]) if value["position"] else None
         return Addition(FileScan.from_json(value["scan"]), position, bool(value["anew"]))
 
 
 def scan_new(
     scanner: Scanner, path: str, last: Position | None, deadline: float = float("inf")
 ) -> list[Addition]:
-    """What has come since `last`: of a file that was rotated first the rest of the old one."""
+    """New content since `last`; for a rotated file, the rest of the old one first."""
     try:
-        status = os.stat(path)
+        parts = unread(path, last)
     except OSError as error:
-        if last is not None and (moved := find_renamed(path, last.inode)):
-            return [_called(path, _scan_from(scanner, moved, last, deadline))]
         return [Addition(FileScan(path, error=error.strerror or str(error)), last)]
-    here = Position(status.st_ino)
-    if last is None:
-        return [_scan_from(scanner, path, here, deadline)]
-    if last.inode != status.st_ino:
-        made = []
-        if old := find_renamed(path, last.inode):
-            made.append(_called(path, _scan_from(scanner, old, last, deadline)))
-        return [*made, replace(_scan_from(scanner, path, here, deadline), anew=True)]
-    if status.st_size < last.size:
-        return [replace(_scan_from(scanner, path, here, deadline), anew=True)]
-    if status.st_size == last.size:
-        scan = FileScan(path, size=last.size, modified=status.st_mtime, idle=_idle(status))
-        return [Addition(scan, last)]
-    return [_scan_from(scanner, path, last, deadline)]
+    return [_scan_part(scanner, path, part, deadline) for part in parts]
 
 
-def _called(path: str, addition: Addition) -> Addition:
-    return replace(addition, scan=replace(addition.scan, path=path))
-
-
-def _scan_from(scanner: Scanner, path: str, last: Position, deadline: float) -> Addition:
-    begin = _line_start(path, last.settled - STAMP_BEFORE)
-    scan = scanner.scan(path, begin, deadline, (last.read, last.lines))
+def _scan_part(scanner: Scanner, path: str, part: Unread, deadline: float) -> Addition:
+    last = part.begin
     try:
-        status = os.stat(path)
-    except OSError:
-        return Addition(scan, last)
+        status = os.stat(part.path)
+    except OSError as error:  # it was removed just now
+        return Addition(FileScan(path, error=error.strerror or str(error)), last, part.anew)
+    if last.end and status.st_size == last.size:
+        scan = FileScan(path, size=last.size, modified=status.st_mtime, idle=_idle(status))
+        return Addition(scan, last, part.anew)
+    begin = _line_start(part.path, last.settled - STAMP_BEFORE)
+    scan = scanner.scan(part.path, begin, deadline, (last.end, last.lines))
     # More than it has is read of a compressed file; less, of one that has grown meanwhile.
     size = min(status.st_size, scan.size)
     settled = max(last.settled, _settled(scan))
-    position = Position(last.inode, size, settled, scan.size, scan.lines)
-    return Addition(replace(scan, idle=_idle(status)), position)
+    position = Position(last.inode, scan.size, size, settled, scan.lines)
+    return Addition(replace(scan, path=path, idle=_idle(status)), position, part.anew)
 
 
 def _idle(status: os.stat_result) -> float:
@@ -104,7 +70,7 @@ def _idle(status: os.stat_result) -> float:
 
 
 def _settled(scan: FileScan) -> int:
-    """The last line may go on, and so may a traceback that is the last that was written."""
+    """The last line and a traceback at the end may be incomplete."""
     late = [hit.offset for hit in scan.hits if hit.offset > scan.size - AHEAD and hit.after]
     return max(0, min([scan.size - LONGEST_LINE, *late]))
 
@@ -122,18 +88,8 @@ def _line_start(path: str, offset: int) -> int:
     return offset + part.find(b"\n") + 1
 
 
-def find_renamed(path: str, inode: int) -> str:
-    """What the file is called now that had this name: train.log.1, train.log-20260301."""
-    folder, name = os.path.split(path)
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder or "."):
-            if entry.name.startswith(name.partition(".")[0]) and entry.inode() == inode:
-                return entry.path
-    return ""
-
-
 class Memory:
-    """What was found in a file so far: in all that it was, if it was rotated."""
+    """The hits in a file so far, including its rotated predecessors."""
 
     def __init__(self) -> None:
         self.position: Position | None = None
@@ -161,7 +117,11 @@ class Memory:
                 modified=max(before.modified, scan.modified),
                 beginning=before.beginning or scan.beginning,
                 ending=scan.ending or before.ending,
+                first_stamp=before.first_stamp or scan.first_stamp,
+                last_stamp=scan.last_stamp or before.last_stamp,
+                last_stamp_at=scan.last_stamp_at or before.last_stamp_at,
                 full=before.full | scan.full,
+                slow=before.slow | scan.slow,
             )
         self._scan = scan
 

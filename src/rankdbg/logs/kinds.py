@@ -1,5 +1,4 @@
-"""Kinds of messages: what is the same in all of them, whatever numbers they have; and which kinds
-some ranks have written and others have not."""
+"""Kinds of messages, equal except for numbers; and the kinds that only some ranks have written."""
 
 from __future__ import annotations
 
@@ -16,20 +15,22 @@ _NUMBER = re.compile(
 )
 _BLANKS = re.compile(r"[ \t]+")
 # A bar of a progress has another length each time.
-_BAR = re.compile(r"[█▏▎▍▌▋▊▉#=>\-\s]{2,}\|")
+_IN_BAR = r"[█▏▎▍▌▋▊▉#=>\-\s]"
+# From where it begins: from each of its characters, a long one without an end takes hours.
+_BAR = re.compile(rf"(?<!{_IN_BAR}){_IN_BAR}{{2,}}\|")
 
 Who = TypeVar("Who", bound=Hashable)
 
 
 def normalised(text: str) -> str:
-    """The same for messages that differ in numbers, addresses and hashes alone. nan and inf are
-    words: a loss that is nan is another kind of message."""
+    """Equal for messages that differ only in numbers, addresses and hashes. nan and inf are words:
+    a loss that is nan is another kind of message."""
     return _BLANKS.sub(" ", _NUMBER.sub("N", _BAR.sub("|", text))).strip()
 
 
 @dataclass
 class Kind(Generic[Who]):
-    """One kind of message: who has written it, and the first of them."""
+    """One kind of message: the ranks that have written it, and the first one."""
 
     text: str
     time: float | None
@@ -51,11 +52,11 @@ def kinds_of(
 
 
 def only_of(kinds: Iterable[Kind[Who]], group: set[Who]) -> list[Kind[Who]]:
-    """What somebody in the group has written, and nobody else."""
+    """Kinds written by ranks of the group only."""
     return [kind for kind in kinds if kind.who <= group]
 
 
-def of_some(kinds: Iterable[Kind[Who]], everybody: set[Who]) -> list[Kind[Who]]:
-    """What not all have written; those with the fewest first, or with the fewest missing."""
-    some = [kind for kind in kinds if kind.who < everybody]
-    return sorted(some, key=lambda kind: min(len(kind.who), len(everybody) - len(kind.who)))
+def of_some(kinds: Iterable[Kind[Who]], all_ranks: set[Who]) -> list[Kind[Who]]:
+    """Kinds that not all ranks have written; the fewest ranks, or fewest missing ranks, first."""
+    some = [kind for kind in kinds if kind.who < all_ranks]
+    return sorted(some, key=lambda kind: min(len(kind.who), len(all_ranks) - len(kind.who)))

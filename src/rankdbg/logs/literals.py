@@ -1,4 +1,4 @@
-"""Where any of many literals stands in a block of bytes."""
+"""Finds many literals in a block of bytes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-ahocorasick_rs: Any = None
-try:
-    ahocorasick_rs = import_module("ahocorasick_rs")
-except ImportError:  # a node that has only the agent's part of rankdbg
-    pass
+
+def _automatons() -> Any:
+    """The module, or None on a node that has only the agent's part of rankdbg. It may be sent
+    there later."""
+    try:
+        return import_module("ahocorasick_rs")
+    except ImportError:
+        return None
 
 
 class Literals:
@@ -22,6 +25,7 @@ class Literals:
         self.longest = max(map(len, literals), default=0)
         self._automaton = None
         self._by_start: dict[bytes, list[bytes]] = {}
+        ahocorasick_rs = _automatons()
         self.fast = ahocorasick_rs is not None
         if self.fast and literals:
             self._automaton = ahocorasick_rs.BytesAhoCorasick(

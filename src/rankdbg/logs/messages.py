@@ -1,4 +1,4 @@
-"""Lines -> messages: a traceback stays one, and so does whatever is indented below a line."""
+"""Lines -> messages: a traceback is one message, and so is a line with its indented lines."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from rankdbg.logs.prefixes import Line, take_apart, without_progress
 
 LONGEST_LINE = 4000  # characters; the rest of a longer one is not shown
+CUT = f" … (cut after {LONGEST_LINE} characters)"
 _MOST_LINES = 1000  # of one message
 _BLANK = " \t\n\r\0"  # a file that was truncated while it was written has a hole of zeros
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|\s*\+ Exception Group Traceback")
@@ -39,7 +40,7 @@ class Message:
         self.raw.append(raw)
 
     def takes(self, text: str) -> bool:
-        """Whether a line without a clock goes on with this message."""
+        """Whether a line without a timestamp belongs to this message."""
         if len(self.lines) >= _MOST_LINES:
             return False
         if text.startswith(("  ", "\t", "^")) or text in ("}", "]", ")", "},", "],", "),"):
@@ -54,15 +55,16 @@ class Message:
 
 
 def messages(lines: Iterable[str], labelled: bool, stamp: str = "") -> list[Message]:
-    """In the order of their first lines: ranks that write into one file each go on with their
-    own message. `stamp` is the last clock before these lines."""
+    """In the order of their first lines; lines of several ranks in one file may alternate.
+    `stamp` is the last timestamp before these lines."""
     made: list[Message] = []
     last_of: dict[object, Message] = {}
     for number, raw in enumerate(lines):
         for piece in without_progress(raw):
-            piece = piece[:LONGEST_LINE]
-            if not piece.strip(_BLANK) or _MARKS.match(piece):
+            shown = piece[:LONGEST_LINE]
+            if not shown.strip(_BLANK) or _MARKS.match(shown):
                 continue
+            piece = shown if len(shown) == len(piece) else shown + CUT
             line = take_apart(piece, labelled)
             speaker = line[1:5] if line.attributed else None
             before = last_of.get(speaker) if speaker else (made[-1] if made else None)

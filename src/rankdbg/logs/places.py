@@ -1,6 +1,6 @@
-"""Log files as they were found: where each lies, whose it is, and which are the same file.
+"""Log files: their paths, their writers, and which of them are the same file.
 
-Values that travel from a node and are looked at where the user sits; nothing here opens a file.
+Values sent by nodes to the client; nothing here opens a file.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeVar
 
 Kind = Literal[
-    "given", "open", "ray", "slurm", "pod", "torchrun", "torchspec", "torchtitan", "kernel"
+    "given", "open", "ray", "slurm", "pod", "torchrun", "torchspec", "torchtitan", "kernel",
+    "status",
 ]  # fmt: skip
 Stream = Literal["stdout", "stderr", ""]
 W = TypeVar("W", bound=str)
@@ -30,16 +31,17 @@ class LogFile:
     role: str = ""  # of that process: a class of Ray's, a launcher
     actor: str = ""  # its name, where Ray has one
     job: str = ""  # `` for what belongs to no job alone
+    jobs: tuple[str, ...] = ()  # where several write it: Monarch has one log for each user
     stream: Stream = ""
     read_at: str = ""  # what to open on the node, where that is another name for it
-    deleted: bool = False  # it has no name any more, and is still written
+    deleted: bool = False  # deleted, and still being written
     identity: str = ""  # the same for the same file, also where two nodes share a file system
     error: str = ""  # why it cannot be read
-    ended: bool = False  # whoever wrote it is no longer there
+    ended: bool = False  # its writer has ended
 
     @property
     def rank(self) -> int | None:
-        """Whose it is, if it is one rank's alone."""
+        """Its rank, if only one rank writes it."""
         return self.ranks[0] if len(self.ranks) == 1 else None
 
     @property
@@ -48,12 +50,13 @@ class LogFile:
         return self.read_at or self.path
 
     def as_json(self) -> dict[str, Any]:
-        return {**vars(self), "ranks": list(self.ranks)}
+        return {**vars(self), "ranks": list(self.ranks), "jobs": list(self.jobs)}
 
     @staticmethod
     def from_json(value: Mapping[str, Any], node: str) -> LogFile:
         known = {name: value[name] for name in LogFile.__dataclass_fields__ if name in value}
-        return LogFile(**{**known, "node": node, "ranks": tuple(value.get("ranks", ()))})
+        lists = {name: tuple(value.get(name, ())) for name in ("ranks", "jobs")}
+        return LogFile(**{**known, **lists, "node": node})
 
 
 @dataclass
@@ -65,12 +68,16 @@ class FoundLogs:
     notes: list[str] = field(default_factory=list)
     clocks: dict[str, float] = field(default_factory=dict)  # what each node's wall clock shows
 
-    def of_job(self, job: str) -> FoundLogs:
-        """This job's files, and those that belong to none; Ray's own, if it is one of Ray's."""
+    def of_job(self, job: str, on_ray: bool = False) -> FoundLogs:
+        """This job's files, and those that belong to none; Ray's own, if it is one of Ray's: that
+        a driver says, whose workers have not started, or a file of a worker."""
         wanted = {job, ""}
-        if any(file.kind == "ray" and file.job == job for file in self.files):
+        if on_ray or any(file.kind == "ray" and file.job == job for file in self.files):
             wanted.add(RAY)
-        return replace(self, files=[file for file in self.files if file.job in wanted])
+        return replace(
+            self,
+            files=[f for f in self.files if (job in f.jobs if f.jobs else f.job in wanted)],
+        )
 
 
 # What one process has is known best by what it holds open; what a question names comes last.
@@ -84,6 +91,7 @@ _PREFERENCE: tuple[Kind, ...] = (
     "pod",
     "given",
     "kernel",
+    "status",
 )
 
 
@@ -104,6 +112,7 @@ def _one_of(same: list[LogFile]) -> LogFile:
     first = min(same, key=lambda file: (bool(file.error), not file.ranks, file.pid is None))
     owners = [file for file in same if file.ranks] or same
     pids = {(file.node, file.pid) for file in owners if file.pid is not None}
+    jobs = sorted({job for file in same for job in (file.jobs or [file.job]) if job})
     return replace(
         first,
         kind=min((file.kind for file in same), key=_PREFERENCE.index),
@@ -113,13 +122,14 @@ def _one_of(same: list[LogFile]) -> LogFile:
         pid=next(iter(pids))[1] if len(pids) == 1 else None,
         role=_common(file.role for file in owners),
         actor=_common(file.actor for file in owners),
-        job=_common(file.job for file in same),
+        job=jobs[0] if len(jobs) == 1 else "",
+        jobs=tuple(jobs) if len(jobs) > 1 else (),
         stream=_common(file.stream for file in same),
     )
 
 
 def _common(words: Iterable[W]) -> W | Literal[""]:
-    """What all say that say something."""
+    """The value that all non-empty values share."""
     said = {word for word in words if word}
     return said.pop() if len(said) == 1 else ""
 
@@ -127,6 +137,7 @@ def _common(words: Iterable[W]) -> W | Literal[""]:
 # --- what a name says ---------------------------------------------------------------------
 
 _RAY_WORKER = re.compile(r"^worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)\.(out|err)$")
+_RAY_SETUP = re.compile(r"^runtime_env_setup-([0-9a-f]{8})\.log$")
 _TORCHRUN = re.compile(r"/attempt_(\d+)/(?:(\d+)/)?(?:filtered_)?(stdout|stderr)\.log$")
 _TORCHSPEC = re.compile(r"/(training|inference|\w+)/([^/]+)/\1_g\d+_rank(\d+)_\d+_\d+\.log$")
 _TORCHTITAN = re.compile(r"/structured_logs/([\w-]+)\.global_rank_(\d+)\.[\w-]+\.jsonl$")
@@ -140,8 +151,14 @@ def ray_worker(name: str) -> tuple[str, str, int, Stream] | None:
     return found[1], found[2], int(found[3]), "stdout" if found[4] == "out" else "stderr"
 
 
+def ray_setup(name: str) -> str:
+    """runtime_env_setup-JOB.log -> job, or ``."""
+    found = _RAY_SETUP.match(name)
+    return found[1] if found else ""
+
+
 def kind_of(path: str) -> Kind:
-    """Who has written a file that a process holds open, by the form of its name."""
+    """The kind of writer of an open file, by the form of its name."""
     name = path.rpartition("/")[2]
     if _RAY_WORKER.match(name):
         return "ray"

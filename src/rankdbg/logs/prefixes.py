@@ -1,12 +1,12 @@
-"""A log line taken apart: when it was written, by whom, and what it says.
+"""Parses a log line: its timestamp, its writer, and its text.
 
-Loggers, launchers and collectors each put something before a line, and none knows of the others:
+Loggers, launchers and collectors each add a prefix to a line, independently:
 
     (Trainer pid=4711, ip=10.0.0.2) [rank3]:[W1115 10:41:07.62 Utils.hpp:164] Warning: …
     2026-11-15T10:41:07.9Z [pod/train-3/main] INFO 11-15 10:41:07 [core.py:12] …
 
-What only says who speaks or when is taken out of the text, so that equal lines of many ranks are
-equal. Of several clocks on a line the first with a time zone counts, else the first.
+Prefixes with the writer or the time are removed from the text, so that equal lines of several
+ranks compare equal. Of several timestamps the first with a time zone counts, otherwise the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))
 _LONGEST_PREFIX = 400
 _LEVEL = r"(?:DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|CRITICAL|FATAL|EXCEPTION|TRACE)\b"
 
-# What stands between prefixes, and is kept: levels, modules, punctuation.
+# Text between prefixes that is kept: levels, modules, punctuation.
 _NEUTRAL = rf"""(?:
       \[?{_LEVEL}\]?:?
     | \[(?![Rr]ank|\w*\d\]:)[\w./\-]+(?::\d+)?(?::[\w<>]+)?\]
@@ -30,12 +30,15 @@ _NEUTRAL = rf"""(?:
     | [\w.]+(?=\s+(?:-\s+)?\[?{_LEVEL})
     | [\])\-|:,>]
     )"""
+_WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _CLOCK = CLOCK_OF_PREFIX.replace(" ", r"\ ")
 _TOKEN = re.compile(
     rf"""\s*(?:
-      [\[(<|]?(?P<clock>{_CLOCK})[\])>|]?
+      [\[(<|]?(?:{_WEEKDAY}\ )?(?P<clock>{_CLOCK})[\])>|]?
     | (?P<who>
         \[(?:[A-Za-z_]\w*\|)?(?:[A-Za-z_]+|(?<=\|))(?P<torch>\d+)\]:  # torch's [rank3]:, [default3]:
+      # mpirun --tag-output, and what SageMaker makes of it: [1,mpirank:3,algo-1]<stderr>:
+      | \[(?:[\w.\-]+@)?\d+,(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.\-]+)?\]<(?:stdout|stderr|stddiag)>:
       | \[[Rr]ank[ =]?(?P<bracket>\d+)\]:?
       | \[PG\ [^\]]{{0,80}}?\b[Rr]ank\ (?P<group>\d+)\]:?
       | [Rr]ank[ =:](?P<plain>\d+)\s?(?=[\]:|>])[:|>]?
@@ -67,10 +70,13 @@ _IN_ACTOR = re.compile(r"^Worker(?:_PP\d+)?_TP(\d+)")
 _EMPTY = re.compile(r"\[[\s\-|:,]*\]|\([\s\-|:,]*\)|<\s*>")
 _LEADING = re.compile(r"^[\s\-|:,>]+")
 _ZONED = re.compile(r"(?:Z|UTC|GMT|\d[+-]\d\d:?\d\d| [+-]\d\d:?\d\d)$")
-_LABEL = re.compile(r"^\s{0,6}(\d{1,5}): ?")  # srun --label
+# A number before every line: srun --label; [0] of mpiexec -prepend-rank
+_OF_LAUNCHER = re.compile(r"(srun|slurmstepd\S*): ")
+_LABEL = re.compile(r"^\s{0,6}(?:(\d{1,5}):(?: |$)|\[(\d{1,5})\](?: |$))")
 _REPEATED = re.compile(r"\s*\[repeated (\d+)x across (?:all processes|cluster)\].*$", re.DOTALL)
+# A number from where it begins: one of 100,000 digits takes seconds from each of them.
 _PROGRESS = re.compile(
-    r"\d+%\||\d+(?:\.\d+)?\s?(?:it|s|B|kB|MB|GB|examples|tokens|batches)/(?:s|it)\b"
+    r"(?<!\d)(?:\d+%\||\d+(?:\.\d+)?\s?(?:it|s|B|kB|MB|GB|examples|tokens|batches)/(?:s|it)\b)"
 )
 
 
@@ -82,21 +88,22 @@ class Line(NamedTuple):
     address: str = ""
     text: str = ""
     repeated: int = 0  # equal lines of other workers that Ray has left out
-    attributed: bool = False  # whether it says who speaks
+    attributed: bool = False  # whether it names its writer
 
 
 def take_apart(line: str, labelled: bool = False) -> Line:
-    """`labelled`: srun has put the number of a task before each line of this file."""
+    """`labelled`: the launcher has put the number of a task before each line of this file."""
     if "\x1b" in line:
         line = _ANSI.sub("", line)
     ranks: list[int] = []
     place = 0
-    if labelled and (label := _LABEL.match(line)):
-        ranks.append(int(label[1]))
-        place = label.end()
+    if labelled and (label := read_label(line)):
+        rank, place = label
+        ranks.append(rank)
     stamps, kept = [], []
     firm = 0, place, _AFTER_NAME  # up to here there is no doubt; what may still follow
     pid, actor, address, attributed = None, "", "", bool(ranks)
+    flush = False
     end = min(len(line), _LONGEST_PREFIX)
     while place < end and (token := _TOKEN.match(line, place, end)):
         kind = token.lastgroup
@@ -109,6 +116,8 @@ def take_apart(line: str, labelled: bool = False) -> Line:
         elif kind == "who":
             attributed = True
             ranks += _numbers(token)
+            # Open MPI 4 puts no blank of its own between its tag and the line.
+            flush = bool(token["mpi"]) and "@" not in token["who"]
             if token["pid"] or token["task"] or token["nccl"]:
                 pid = int(token["pid"] or token["task"] or token["nccl"])
             actor = actor or token["actor"] or token["daemon"] or ""
@@ -129,12 +138,12 @@ def take_apart(line: str, labelled: bool = False) -> Line:
         place = begin
     if not stamps and not attributed:
         return _of_json(line) if line.startswith("{") else Line(text=line.rstrip())
-    text = _joined("".join(kept), line[place:])
+    text = _joined("".join(kept), line[place:], flush)
     repeated = 0
     if "[repeated " in text and (found := _REPEATED.search(text)):
         repeated, text = int(found[1]), text[: found.start()]
-    rank = ranks[-1] if ranks else None
-    return Line(_best(stamps), rank, pid, actor, address, text, repeated, attributed)
+    last = ranks[-1] if ranks else None
+    return Line(_best(stamps), last, pid, actor, address, text, repeated, attributed)
 
 
 def _of_json(line: str) -> Line:
@@ -150,7 +159,7 @@ def _of_json(line: str) -> Line:
 
 
 def _numbers(token: re.Match[str]) -> list[int]:
-    for name in ("torch", "bracket", "group", "plain", "vllm"):
+    for name in ("torch", "mpi", "bracket", "group", "plain", "vllm"):
         if token[name]:
             return [int(token[name])]
     inside = _IN_ACTOR.match(token["actor"] or "") or _TENSOR_RANK.search(token["who"])
@@ -160,6 +169,7 @@ def _numbers(token: re.Match[str]) -> list[int]:
 def _brackets(token: str, stamp: str) -> str:
     """What stands around a clock; the level that glog writes as its first letter."""
     before, _, after = token.partition(stamp)
+    before = re.sub(_WEEKDAY, "", before)
     return before + (stamp[0] if stamp[0] in "EWIFD" else "") + after
 
 
@@ -176,14 +186,15 @@ def _skipped(pattern: re.Pattern[str], line: str, place: int) -> int:
     return found.end() if found else place
 
 
-def _joined(kept: str, rest: str) -> str:
-    """Prefixes that remain, tidied; then the message, with its own indentation."""
+def _joined(kept: str, rest: str, flush: bool = False) -> str:
+    """Prefixes that remain, tidied; then the message, with its own indentation. `flush`: what
+    stands before the message is not set off by a blank."""
     while (shorter := _EMPTY.sub("", kept)) != kept:
         kept = shorter
     kept = " ".join(_LEADING.sub("", kept).split()).replace("[ ", "[").replace(" ]", "]")
     if kept:
         return f"{kept}{rest}".rstrip() if rest[:1] in ("", " ") else f"{kept} {rest}".rstrip()
-    return rest.removeprefix(" ").rstrip()
+    return (rest if flush else rest.removeprefix(" ")).rstrip()
 
 
 def _best(stamps: list[str]) -> str:
@@ -200,8 +211,15 @@ def without_progress(line: str) -> list[str]:
     return [piece for piece in pieces[:-1] if not _PROGRESS.search(piece)] + pieces[-1:]
 
 
+def read_label(line: str) -> tuple[int, int] | None:
+    """The number of the task that a launcher has put before a line, and where that ends."""
+    label = _LABEL.match(line)
+    return (int(label[1] or label[2]), label.end()) if label else None
+
+
 def is_labelled(beginning: str) -> bool:
-    """Whether srun put a task's number before every line."""
-    lines = [line for line in beginning.splitlines()[:-1] or beginning.splitlines() if line.strip()]
-    labelled = sum(1 for line in lines if re.match(r"^\s{0,6}\d{1,5}: ", line))
+    """Whether the launcher put a task's number before every line but its own."""
+    whole = beginning.splitlines()[:-1] or beginning.splitlines()
+    lines = [line for line in whole if line.strip() and not _OF_LAUNCHER.match(line)]
+    labelled = sum(1 for line in lines if _LABEL.match(line))
     return labelled >= 3 and labelled >= 0.9 * len(lines)

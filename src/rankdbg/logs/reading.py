@@ -1,23 +1,27 @@
-"""The last messages of many log files, merged by time: where the files lie, in little memory.
+"""The last messages of many log files, merged by time, in little memory.
 
-All files are read backwards at once, and the newest message of all is taken, until there are
-enough, or they are too old, or time is up: what was taken by then is complete.
+All files are read backwards in parallel, and the newest message of all is taken, until there are
+enough, or they are too old, or the time limit is reached: the messages so far are complete.
 """
 
 from __future__ import annotations
 
 import heapq
+import lzma
 import os
 import time
+import zlib
 from collections.abc import Iterator
 
 from rankdbg.logs import backwards
 from rankdbg.logs.clocks import read_clock
-from rankdbg.logs.entries import MOST_CHARACTERS, Entry, Position, Reading, Wanted, parse_grep
-from rankdbg.logs.files import open_log
+from rankdbg.logs.entries import MOST_CHARACTERS, Entry, LogQuery, Reading, parse_grep
+from rankdbg.logs.expressions import SlowExpression
+from rankdbg.logs.files import is_packed, open_log
 from rankdbg.logs.kinds import normalised
 from rankdbg.logs.messages import Message, messages
 from rankdbg.logs.places import LogFile
+from rankdbg.logs.positions import Position
 from rankdbg.logs.prefixes import is_labelled
 from rankdbg.logs.speakers import Speakers
 
@@ -25,13 +29,14 @@ from rankdbg.logs.speakers import Speakers
 _MOST_WAITING = 1000
 _MOST_KINDS = 50_000
 _BEGINNING = 4096
+OUT_OF_TIME = "it is compressed and could not be unpacked completely in time"
 
 
 class _TimeIsUp(Exception):
     pass
 
 
-def read(wanted: Wanted, deadline: float) -> Reading:
+def read(wanted: LogQuery, deadline: float) -> Reading:
     """`deadline` by time.monotonic()."""
     reading = Reading()
     readers = [
@@ -45,12 +50,14 @@ def read(wanted: Wanted, deadline: float) -> Reading:
         (_gather_kinds if wanted.kinds else _take_last)(wanted, newest, reading)
     except _TimeIsUp:
         reading.late = True
+    except SlowExpression:
+        return Reading(slow=True)
     reading.entries.reverse()
     reading.counts.reverse()
     return reading
 
 
-def _take_last(wanted: Wanted, newest: Iterator[Entry], reading: Reading) -> None:
+def _take_last(wanted: LogQuery, newest: Iterator[Entry], reading: Reading) -> None:
     characters = 0
     for entry in newest:
         if len(reading.entries) >= wanted.limit or characters > MOST_CHARACTERS:
@@ -60,14 +67,15 @@ def _take_last(wanted: Wanted, newest: Iterator[Entry], reading: Reading) -> Non
         characters += len(entry.text)
 
 
-def _gather_kinds(wanted: Wanted, newest: Iterator[Entry], reading: Reading) -> None:
-    """For each rank its first message of each kind, and how often it has come."""
-    first: dict[tuple[str, int | None, str], tuple[Entry, int]] = {}
+def _gather_kinds(wanted: LogQuery, newest: Iterator[Entry], reading: Reading) -> None:
+    """For each rank its first message of each kind, and how often it has come; what Ray's driver
+    has copied apart from that, for each process."""
+    first: dict[tuple[object, ...], tuple[Entry, int]] = {}
     try:
         for entry in newest:
-            if entry.copied:  # by Ray's driver, of whom it shows not all
-                continue
-            key = normalised(entry.text), entry.rank, "" if entry.rank is not None else entry.name
+            name = "" if entry.rank is not None else entry.name
+            process = entry.pid if entry.copied else None
+            key = normalised(entry.text), entry.rank, name, entry.copied, process
             if key not in first and len(first) >= _MOST_KINDS:
                 reading.older = True
                 return
@@ -82,7 +90,7 @@ class _Reader:
     """One file."""
 
     def __init__(
-        self, wanted: Wanted, number: int, file: LogFile, reading: Reading, deadline: float
+        self, wanted: LogQuery, number: int, file: LogFile, reading: Reading, deadline: float
     ) -> None:
         self._wanted = wanted
         self._number = number
@@ -104,17 +112,19 @@ class _Reader:
             self._later = status.st_mtime + 1.0
             with open_log(path) as file:
                 labelled = is_labelled(file.read(_BEGINNING).decode("utf-8", "replace"))
-            if backwards.is_packed(path):
+            if is_packed(path):
                 yield from self._of_packed(path, labelled)
             else:
                 yield from self._of_plain(path, labelled)
             yield from self._released(timed=False)
-        except (OSError, EOFError) as error:
+        except TimeoutError:
+            self._reading.errors[self._number] = OUT_OF_TIME
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             self._reading.errors[self._number] = getattr(error, "strerror", None) or str(error)
 
     def _of_packed(self, path: str, labelled: bool) -> Iterator[Entry]:
         limit = self._wanted.limit if not self._wanted.kinds else 10 * self._wanted.limit
-        last = backwards.last_of_packed(path, self._is_wanted, labelled, limit + 1)
+        last = backwards.last_of_packed(path, self._is_wanted, labelled, limit + 1, self._deadline)
         for message in last:
             yield from self._dated(message)
 
@@ -139,18 +149,18 @@ class _Reader:
                 return
 
     def _end(self, path: str) -> int:
-        """Up to where it is to be read; and is read now, if somebody wants to read on."""
+        """The end of the part to read, which is also the position for following."""
         status = os.stat(path)
         end = status.st_size
         if self._wanted.follow:
             end = backwards.last_newline(path, end)
-        self._reading.positions[self._number] = Position(status.st_ino, end)
+        self._reading.positions[self._number] = Position(status.st_ino, end, end)
         if self._wanted.until is None:
             return end
         return min(end, backwards.place_after(path, self._wanted.until, self._later))
 
     def _dated(self, message: Message) -> Iterator[Entry]:
-        """With its time; a message without a clock waits for the one before it."""
+        """With its time; a message without a timestamp waits for the one before it."""
         if not message.stamp:
             self._waiting.append(message)
             if len(self._waiting) > _MOST_WAITING:
@@ -164,7 +174,7 @@ class _Reader:
         yield from self._entry(message, self._later, clock)
 
     def _released(self, timed: bool) -> Iterator[Entry]:
-        """Those that have waited, now that the clock before them is known, or known to be none."""
+        """Waiting messages, now that the timestamp before them is known, or known to be missing."""
         waiting, self._waiting = self._waiting, []
         order = self._later if timed else min(self._later, self._modified)
         if waiting and not timed:

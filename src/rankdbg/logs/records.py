@@ -1,4 +1,4 @@
-"""Lines that are JSON objects, as structured logs have them: when, who, and what was said. As in
+"""Parses lines of structured logs, which are JSON objects:
 
 {"rank": 3, "pid": 4711, "time_us": 1772352020123456, "step": 5, "log_type_name": "fwd_bwd_end"}
 {"asctime": "2026-11-15 10:41:07,123", "levelname": "ERROR", "message": "lost the connection"}
@@ -39,10 +39,10 @@ class Record(NamedTuple):
 
 
 def read_record(line: str) -> Record | None:
-    """None: no JSON object, or one that says nothing in words."""
+    """None: not a JSON object, or one without text."""
     try:
         fields = json.loads(line)
-    except ValueError:  # cut off, or torn
+    except (ValueError, RecursionError):  # truncated or torn; or malicious
         return None
     text = _text(fields) if isinstance(fields, dict) else ""
     if not text:
@@ -95,8 +95,11 @@ def _stamp(fields: Mapping[str, Any]) -> str:
 
 def _number(fields: Mapping[str, Any], key: str) -> int | None:
     value = fields.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    is_whole = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return value if is_whole else None
 
 
 def _is_real(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """A number, and not one that no program writes: infinity is never small enough."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and abs(value) < 1e300  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""Reads a log file of any size for patterns that come with the question.
+"""Scans a log file of any size for the patterns of a question.
 
-Literals first, all at once, then regular expressions on the lines that have one. Nothing
-here knows a rule; a node can run it. Memory does not grow with the file: it is read in
-blocks, a pattern keeps its first `limit` lines, and is then looked for in the end only.
+Literals first, in one pass, then regular expressions on lines that contain one. There are
+no rules here, so that a node can run it. Memory does not grow with the file: it is read in
+blocks, a pattern keeps its first `limit` lines, and is then searched only at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from rankdbg.logs.files import BLOCK, blocks, open_log
 from rankdbg.logs.grams import Grams
@@ -25,26 +26,31 @@ LONGEST_LINE = 16 << 10  # of a longer line, this much around the hit is looked 
 HEAD = 240  # of a line's beginning, where its prefixes are
 STAMP_BEFORE = 4 << 10  # how far back a clock is looked for
 STRIDE = 64 << 10  # the first step through a file; each is twice as long as the one before
-AGAIN = 32  # after so many steps, grams are chosen anew if the log has changed its tone
+AGAIN = 32  # after this many steps, grams are chosen again if the log has changed
 ENOUGH = 256 << 10  # with such a step, the file is worth choosing grams for it
 PIECE = 32 << 10  # in which lines are counted
 SAMPLE = 64 << 10  # of a log, by which grams are chosen
 IN_VAIN = 300  # so often pieces of torn lines are looked for and not found; then no more
-OUT_OF_TIME = "not read to its end in time"
+ENDING_OF_MANY, IN_VAIN_OF_MANY = 4 << 10, 40  # where files of many ranks tell the same
+MOST_SOUGHT = 256  # combinations of full patterns that are kept
+OUT_OF_TIME = "not read completely in time"
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Scanner:
-    """All patterns, compiled once for many files."""
+    """All patterns, compiled once for many files. `many`: there are so many that less of each is
+    enough."""
 
-    def __init__(self, patterns: Sequence[Pattern], clock: str = "") -> None:
+    def __init__(self, patterns: Sequence[Pattern], clock: str = "", many: bool = False) -> None:
+        self.ending = ENDING_OF_MANY if many else ENDING
+        self.in_vain = IN_VAIN_OF_MANY if many else IN_VAIN
         self.patterns = PatternSet(patterns)
         self.halves = Halves(self.patterns.literals(torn=True))
         self.needles = Literals([*{*self.patterns.literals(), *self.halves}])
         self.clock = re.compile(clock.encode()) if clock else None
         self._grams: Grams | None = None
-        self._last_needed = {""}, set[bytes](), set[bytes]()  # nothing yet: no pattern is called so
+        self._sought: dict[tuple[frozenset[str], frozenset[bytes]], Sought] = {}
         self.grep = None if self.needles.fast else Grep.of([*self.needles])
 
     def regions(self, full: set[str], useless: set[bytes], sample: bytes) -> Grams | Grep | None:
@@ -52,21 +58,26 @@ class Scanner:
         kept for other files: they cost 50 ms, and files of a job are alike."""
         if not (self.needles.fast or self.grep):
             return None
-        needed = self._needed(full, useless)
+        sought = self.sought(full, useless)
         if self.grep:
-            return self.grep.only(needed)
-        known = self._grams.only(needed) if self._grams is not None else None
-        if known is None or known.often(memoryview(sample)):
-            known = self._grams = Grams.of(needed, sample)
-        return known
+            return self.grep.only(sought.needed)
+        if sought.grams is None and self._grams is not None:
+            sought.grams = self._grams.only(sought.needed)
+        if sought.grams is None or sought.grams.often(memoryview(sample)):
+            sought.grams = self._grams = Grams.of(sought.needed, sample)
+        return sought.grams
 
-    def _needed(self, full: set[str], useless: set[bytes]) -> set[bytes]:
-        """The literals of patterns that are not full, by their halves unless these are useless."""
-        if self._last_needed[:2] != (full, useless):
+    def sought(self, full: set[str], useless: set[bytes]) -> Sought:
+        """What a file with these full patterns is still searched for. Files of a job are alike."""
+        key = frozenset(full), frozenset(useless)
+        if key not in self._sought:
+            if len(self._sought) >= MOST_SOUGHT:
+                self._sought.clear()
+            whole = {*self.patterns.literals(full)}
             halves = Halves(self.patterns.literals(full, torn=True), useless)
-            needed = {*self.patterns.literals(full)} - halves.literals | {*halves}
-            self._last_needed = {*full}, {*useless}, needed
-        return self._last_needed[2]
+            needed = whole - halves.literals | {*halves}
+            self._sought[key] = Sought(needed, alive=whole | {*halves})
+        return self._sought[key]
 
     def scan(
         self,
@@ -76,8 +87,8 @@ class Scanner:
         read: tuple[int, int] = (0, 0),
     ) -> FileScan:
         """One file, from the line that begins there; `read` are the bytes of it that were read
-        before, and the lines that ended in them. What cannot be read, or not in time (by
-        time.monotonic()), is said in `error`, never raised."""
+        before, and the lines that ended in them. If it cannot be read, or not in time (by
+        time.monotonic()), `error` says why; nothing is raised."""
         reading = _Reading(self, begin, read)
         modified, error = 0.0, ""
         try:
@@ -85,7 +96,8 @@ class Scanner:
                 modified = os.stat(path).st_mtime
                 if begin:
                     file.seek(begin)
-                for block in blocks(file):
+                for place, block in blocks(file):
+                    reading.go_to(place)
                     reading.add(block)
                     if time.monotonic() > deadline:
                         error = OUT_OF_TIME
@@ -103,13 +115,32 @@ class Scanner:
             modified=modified,
             beginning=_text(reading.beginning),
             ending=reading.ending,
+            first_stamp=self._first_stamp(reading.beginning),
+            last_stamp=reading.last_stamp,
+            last_stamp_at=reading.last_stamp_at,
+            cut=reading.cut,
             full=frozenset(reading.full),
+            slow=frozenset(self.patterns.slow),
             error=error,
         )
 
+    def _first_stamp(self, beginning: bytes) -> str:
+        found = self.clock.search(beginning) if self.clock else None
+        return _text(found.group()) if found else ""
+
+
+class Sought:
+    """Literals of patterns that are not full. `needed`: by their halves where lines may be torn;
+    `alive`: whole ones and halves, a line with none of them is passed over. `grams`: by which
+    they were found last."""
+
+    def __init__(self, needed: set[bytes], alive: set[bytes]) -> None:
+        self.needed, self.alive = needed, alive
+        self.grams: Grams | None = None
+
 
 class _Reading:
-    """One file on its way through the scanner."""
+    """The state of the scan of one file."""
 
     def __init__(self, scanner: Scanner, begin: int, read: tuple[int, int]) -> None:
         self._scanner = scanner
@@ -125,12 +156,26 @@ class _Reading:
         self._looks: dict[str, int] = {}  # lines with its literal
         self._in_vain: dict[bytes, int] = {}  # halves, and patterns, that were of no torn line
         self._useless: set[bytes] = set()
+        self._sought = scanner.sought(set(), set())
         self.hits: dict[tuple[int, str], Hit] = {}
         self.full: set[str] = set()
         self._stamped = (0, "")  # up to where clocks were looked for, and the last one
         self.size = begin  # the place in the file up to which it was read
         self.beginning = b""
         self.ending = ""
+        self.last_stamp = ""
+        self.last_stamp_at = 0
+        self.cut = False
+
+    def go_to(self, place: int) -> None:
+        """Over a hole, in which nothing was ever written: what stands before it ends there."""
+        if place <= self.size:
+            return
+        self._look_on(len(self._buffer))
+        self._count_lines(len(self._buffer))
+        self._buffer = b""
+        self._done = self._counted = 0
+        self.size = place
 
     def add(self, block: bytes) -> None:
         self.size += len(block)
@@ -154,10 +199,21 @@ class _Reading:
         self._look_on(end)
         if self.full:
             self._stamped = (0, "")
-            self._look(max(0, end - ENDING), end, ending=True)
+            self._look(max(0, end - self._scanner.ending), end, ending=True)
         self._count_lines(end)
         last = self._buffer[-LONGEST_LINE:].rstrip().rsplit(b"\n", 1)[-1].rsplit(b"\r", 1)[-1]
         self.ending = _text(last)[:HEAD]
+        self.cut = bool(self._buffer) and not self._buffer.endswith((b"\n", b"\r"))
+        self._find_last_stamp()
+
+    def _find_last_stamp(self) -> None:
+        """Near the end first: a long tail without clocks is rare."""
+        clock, end = self._scanner.clock, len(self._buffer)
+        for near in (STAMP_BEFORE, ENDING) if clock is not None else ():
+            if clock and (found := [*clock.finditer(self._buffer, max(0, end - near))]):
+                self.last_stamp = _text(found[-1].group())
+                self.last_stamp_at = self.size - end + found[-1].start()
+                return
 
     def _go_on_counting(self) -> None:
         """From what was read before, some of which is read again."""
@@ -183,7 +239,7 @@ class _Reading:
             changed = known != (len(self.full), len(self._useless))
             self._strides += 1
             again = changed or self._strides % AGAIN == 0 or self._regions is self._scanner.grep
-            if self._stride >= ENOUGH and again:
+            if again and (self._stride >= ENOUGH or self._sought.grams is not None):
                 sample = self._buffer[max(0, stop - SAMPLE) : stop]
                 self._regions = self._scanner.regions(self.full, self._useless, sample)
             if not changed:
@@ -193,7 +249,7 @@ class _Reading:
     def _look(self, start: int, until: int, ending: bool = False) -> None:
         """Gathers the needles of each line; a line is dealt with when the next one begins."""
         span, found = (0, 0), list[tuple[bytes, int]]()
-        for needle, place in [*self._needles(start, until, ending), (b"", until)]:
+        for needle, place in chain(self._needles(start, until, ending), [(b"", until)]):
             if not needle or not span[0] <= place < span[1]:
                 if found:
                     self._deal_with(span, found, ending)
@@ -204,10 +260,13 @@ class _Reading:
     def _needles(self, start: int, until: int, ending: bool) -> Iterator[tuple[bytes, int]]:
         needles = self._scanner.needles
         likely = self._scanner.grep if ending else self._regions
-        if likely is None:
-            return needles.find(self._buffer, start, until)
-        regions = likely.regions(memoryview(self._buffer), start, until)
-        return (found for region in regions for found in needles.find(self._buffer, *region))
+        regions: Iterable[tuple[int, int]] = [(start, until)]
+        if likely is not None:
+            regions = likely.regions(memoryview(self._buffer), start, until)
+        for region in regions:
+            for each in needles.find(self._buffer, *region):
+                if ending or each[0] in self._sought.alive:
+                    yield each
 
     def _deal_with(
         self, span: tuple[int, int], found: list[tuple[bytes, int]], ending: bool
@@ -225,8 +284,17 @@ class _Reading:
 
     def _count_in_vain(self, what: bytes) -> None:
         self._in_vain[what] = self._in_vain.get(what, 0) + 1
-        if self._in_vain[what] > IN_VAIN:
+        if self._in_vain[what] > self._scanner.in_vain:
             self._useless.add(what)
+            self._seek_less()
+
+    def _fill(self, name: str) -> None:
+        if name not in self.full:
+            self.full.add(name)
+            self._seek_less()
+
+    def _seek_less(self) -> None:
+        self._sought = self._scanner.sought(self.full, self._useless)
 
     def _span(self, place: int) -> tuple[int, int]:
         """The line around a place; a progress bar's `\\r` ends one too."""
@@ -248,7 +316,7 @@ class _Reading:
                 continue
             self._looks[name] = self._looks.get(name, 0) + 1
             if pattern.looks and self._looks[name] >= pattern.looks:
-                self.full.add(name)
+                self._fill(name)
             if not self._scanner.patterns.matches(pattern, literals, text):
                 vain = name.encode()
                 excluded = self._scanner.patterns.excludes(pattern, text)
@@ -268,7 +336,7 @@ class _Reading:
                 continue
             self._counts[name] = self._counts.get(name, 0) + 1
             if self._counts[name] >= pattern.limit:
-                self.full.add(name)
+                self._fill(name)
             self.hits[base + start, name] = Hit(
                 pattern=name,
                 line=1 + self._count_lines(start) if pattern.numbered else 0,

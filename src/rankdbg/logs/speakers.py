@@ -1,17 +1,17 @@
-"""Who has written a line of a file: as the line says, as a pid in it tells, or whose file it is."""
+"""The rank that wrote a line: from the line itself, a pid in it, or the owner of the file."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-from rankdbg.logs.entries import Known, Wanted
+from rankdbg.logs.entries import LogQuery, RankProcess
 from rankdbg.logs.places import LogFile, named_rank, ray_worker
 from rankdbg.logs.prefixes import Line
 
 _RANK_IN_NAME = [
     re.compile(r"(?:^|[/_.\-])rank[_\-.=]?(\d+)(?=[/_.\-]|$)", re.IGNORECASE),
-    re.compile(r"(?:^|[/_.\-])(?:task|proc)[_\-.=]?(\d+)(?=[/_.\-]|$)", re.IGNORECASE),
+    re.compile(r"(?:^|[/_.\-])(?:task|proc(?:ess)?)[_\-.=]?(\d+)(?=[/_.\-]|$)", re.IGNORECASE),
     # torchrun --log-dir: RUN_ID_x/attempt_0/3/stderr.log
     re.compile(r"/attempt_\d+/(\d+)/(?:stdout|stderr)(?:\.log)?"),
     # Slurm's -o out-%t, out.%t: nothing but a small number before the suffix
@@ -34,14 +34,18 @@ class Speaker(NamedTuple):
 
 
 class Speakers:
-    """Of the lines of one file."""
+    """The writers of the lines of one file."""
 
-    def __init__(self, file: LogFile, wanted: Wanted) -> None:
+    def __init__(self, file: LogFile, wanted: LogQuery) -> None:
         self._file = file
         self._wanted = wanted
-        self._known: dict[int, list[Known]] = {}
+        self._known: dict[int, list[RankProcess]] = {}
+        # By number: the roles that have it, and whether each is wanted.
+        self._roles: dict[int | None, dict[str, bool]] = {}
         for known in wanted.known:
             self._known.setdefault(known.pid, []).append(known)
+            roles = self._roles.setdefault(known.rank, {})
+            roles[known.role] = roles.get(known.role, False) or known.pid in wanted.pids
         worker = ray_worker(file.path.rpartition("/")[2])
         self._pid = file.pid if file.pid is not None else worker[2] if worker else None
         self._is_workers = worker is not None
@@ -55,7 +59,7 @@ class Speakers:
         self._name = file.role or name
 
     def _only_rank_there(self) -> int | None:
-        """The output of a pod is that of all its ranks."""
+        """The output of a pod contains that of all its ranks."""
         there = {k.rank for k in self._wanted.known if k.host == self._file.node}
         return there.pop() if len(there) == 1 else None
 
@@ -86,8 +90,8 @@ class Speakers:
     ) -> Speaker:
         return Speaker(rank, pid, name or ("" if rank is not None else self._name), copied)
 
-    def _who_is(self, pid: int, address: str) -> Known | None:
-        """On several nodes one pid may be several processes."""
+    def _who_is(self, pid: int, address: str) -> RankProcess | None:
+        """The same pid may be several processes on several nodes."""
         found = self._known.get(pid, [])
         if len(found) > 1:
             host = address or self._file.node
@@ -98,6 +102,16 @@ class Speakers:
         wanted = self._wanted
         if wanted.ranks is None:
             return True
-        if who.rank is None:
+        is_known = who.pid is not None and len(self._known.get(who.pid, ())) == 1
+        # Two roles may have one number: a process that is known is wanted by itself.
+        if who.rank is None or (is_known and wanted.pids):
             return who.pid is not None and who.pid in wanted.pids
-        return who.rank in wanted.ranks
+        return who.rank in wanted.ranks and self._is_of_wanted_role(who)
+
+    def _is_of_wanted_role(self, who: Speaker) -> bool:
+        """Where roles share a number, a line without a role is certainly of none of them: it is wanted
+        if all of them are."""
+        roles = self._roles.get(who.rank, {})
+        if len(roles) < 2:
+            return True
+        return roles[who.name] if who.name in roles else all(roles.values())

@@ -1,10 +1,10 @@
-"""Lines that two writers have torn: put together again where the pieces of a literal fit.
+"""Joins lines that two writers have torn, where the pieces of a literal fit.
 
     CUDA error: an illegal mem2026-03-01 10:00:00 step 12
     ory access was encountered
 
-Of a literal that is cut once, one half is left whole. Its neighbourhood is searched for the rest:
-later in the line, or where one of the next two lines begins.
+If a literal is cut once, one half is intact. The rest is searched nearby: later in the line, or
+at the start of one of the next two lines.
 """
 
 from __future__ import annotations

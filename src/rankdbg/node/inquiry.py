@@ -1,20 +1,24 @@
-"""Ask processes: by their agents where these can answer, from outside where not."""
+"""Queries processes: through their agents if these respond, otherwise from outside."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rankdbg import wire
-from rankdbg.node import processes, relay
-from rankdbg.node.discovery import Process
+from rankdbg.node import relay
+from rankdbg.node.machine import processes
+from rankdbg.node.roster.discovery import Process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 Key = tuple[int, int]  # pid, start
 
-# An agent that can answer does so in milliseconds; one that needs longer than this
-# belongs to a process that holds the GIL, and is asked from outside.
+# An agent normally responds in milliseconds; one that needs longer than this belongs to
+# a process that holds the GIL, which is read from outside.
 AGENT_SECONDS = 1.0
 EACH_SECONDS = 0.002
 _HOLDS_GIL = ": the process holds the GIL"
@@ -25,11 +29,11 @@ def ask(
     questions: Mapping[Key, wire.Message],
     deadline: float,
     patience: float | None = AGENT_SECONDS,
-    kept: relay.Kept | None = None,
+    kept: relay.IdleConnections | None = None,
 ) -> dict[Key, Any]:
     if patience is not None:
         # Leave half of the time for the look from outside. A thousand take longer than one,
-        # whoever of them is slow.
+        # even if none of them is slow.
         left = deadline - time.monotonic()
         patience = patience * _crowd() + EACH_SECONDS * len(asked)
         deadline = time.monotonic() + min(patience, left / 2)
@@ -38,8 +42,7 @@ def ask(
 
 
 def _crowd() -> float:
-    """How many there are for each processor of this machine, at least one: an agent there has
-    to wait for its turn."""
+    """The number of agents per CPU of this machine, at least one: they share the CPUs."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
@@ -50,27 +53,27 @@ def probe(
     with_locals: bool,
     engine: str = "py-spy",
 ) -> dict[Key, Any]:
-    """From outside: what a probe sees of each process, or a text that says why not.
+    """From outside: the result of a probe for each process, or a text that says why not.
 
-    A process that this engine must not touch, or fails on, is looked at with py-spy; `why`
-    then says so. `source` is what has seen it.
+    A process that this engine must not touch, or fails on, is read with py-spy; `why` then
+    says so. `source` is the probe that was used.
     """
     if not asked:
         return {}
-    # 25 ms of imports, which most questions save.
-    from concurrent.futures import ThreadPoolExecutor
-
-    from rankdbg.node.probes import PROBES, ProbeFailed, find_probe
+    from rankdbg.node.probes import ProbeFailed, at_once, find_probe, tool_name
 
     def look_with(chosen: str, pid: int) -> Any:
-        probe, kind = find_probe(chosen), PROBES[chosen]
+        try:
+            probe, kind = find_probe(chosen)
+        except ProbeFailed as failure:
+            return str(failure)
         reason = probe.available(pid)
         left = deadline - time.monotonic()
-        if chosen != "py-spy":  # keep some for the end of one that hangs, and for py-spy then
+        if chosen != "py-spy":  # keep some time to end a probe that hangs, and for py-spy
             left = max(min(1.0, left), left - 4.0)
         left = min(kind.longest, left)
         if reason or left <= 0:
-            return reason or "there was no time left to look from outside"
+            return reason or "no time was left to read it from outside"
         try:
             seen = probe.probe(pid, seconds=left, all_threads=all_threads, with_locals=with_locals)
         except ProbeFailed as failure:
@@ -83,21 +86,26 @@ def probe(
             return seen
         instead = look_with("py-spy", key[0])
         if isinstance(instead, dict):
-            return {**instead, "why": f"no {PROBES[engine].tool}: {seen}"}
+            return {**instead, "why": f"no {tool_name(engine)}: {seen}"}
         return instead if instead == seen else f"{seen}; {instead}"
 
-    with ThreadPoolExecutor(PROBES[engine].at_once) as pool:
+    if len(asked) == 1:
+        return {key: look(key) for key in asked}
+    # 15 ms of imports, not needed in a pod with one rank.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(at_once(engine)) as pool:
         return dict(zip(asked, pool.map(look, asked), strict=True))
 
 
 def can_answer(process: Process) -> bool:
-    """A process that is stopped or dead does not answer: no need to wait for it."""
+    """A stopped or dead process does not respond: no need to wait for it."""
     stat = processes.read_stat(process.pid)
     return stat is not None and stat.start == process.start and stat.state not in "TtZX"
 
 
 def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
-    """What can be found out from outside about a process that does not answer."""
+    """Why a process does not respond, as far as that can be seen from outside."""
     stat = processes.read_stat(process.pid)
     if stat is None or stat.start != process.start:
         return f"process {process.pid} is gone"
@@ -107,13 +115,15 @@ def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
         return f"no agent: {process.no_agent_because}"
     match no.why:
         case "late":
-            return f"its agent did not answer within {waited:.1f} s{_HOLDS_GIL}"
+            return f"its agent did not respond within {waited:.1f} s{_HOLDS_GIL}"
+        case "foreign":
+            return f"its agent is not asked: {no.detail}"
         case "refused" | "unheard" | "closed":
-            return f"its agent hung up{f' ({no.detail})' if no.detail else ''}"
-    return f"its agent answers what cannot be understood: {no.detail}"
+            return f"its agent closed the connection{f' ({no.detail})' if no.detail else ''}"
+    return f"invalid answer of its agent: {no.detail}"
 
 
 def without_gil(why: str, looks: Sequence[Mapping[str, Any]]) -> str:
-    """An agent that is late may be so for another reason than usual, as looks from outside show."""
+    """Remove the GIL as the reason of a late agent if probes show that it is free."""
     held = any(look.get("gil") for look in looks)
     return why if held or not looks else why.removesuffix(_HOLDS_GIL)

@@ -1,4 +1,4 @@
-"""What a client brings for the ranks of this machine: packages that their environment lacks."""
+"""Packages that a client sends for ranks whose environment lacks them."""
 
 from __future__ import annotations
 
@@ -10,27 +10,37 @@ import shutil
 import tempfile
 import zipfile
 
-from rankdbg import rendezvous
+from rankdbg.process import rendezvous
 
-# Frames of what lies there are not the user's code.
+# Frames of files in this folder are not user code.
 _FOLDER = "site-packages"
 
 
 def place_of(name: str) -> str:
-    """Where it would lie: beside the agents' sockets, where only this user can write."""
+    """Its path: next to the agents' sockets, where only this user can write."""
     if not re.fullmatch(r"[a-z]+-[0-9A-Za-z.+]+", name):
-        raise ValueError(f"{name!r} is not the name of a package and its version")
+        raise ValueError(f"invalid package name {name!r}: expected NAME-VERSION")
     return os.path.join(rendezvous.directory(), name, _FOLDER)
 
 
-def receive(name: str, files: str) -> str:
-    """Put it there, if it is not there already. It stays: a rank may load pieces of it later,
-    and the next client need not bring it again."""
+def find(name: str) -> str:
+    """Its path; empty if it is missing, or if other users could have written it: ranks import it."""
     place = place_of(name)
-    if os.path.isdir(place):
-        return place
+    try:
+        rendezvous.check(rendezvous.directory())
+    except rendezvous.Refused:
+        return ""
+    return place if os.path.isdir(place) else ""
+
+
+def receive(name: str, files: str) -> str:
+    """Unpack it, unless it exists. It is kept: a rank may load parts of it later, and the next
+    client need not send it again."""
+    place = place_of(name)
     directory = rendezvous.directory()
     rendezvous.prepare(directory)
+    if os.path.isdir(place):
+        return place
     partial = tempfile.mkdtemp(prefix=f"{name}-", suffix=".partial", dir=directory)
     try:
         with zipfile.ZipFile(io.BytesIO(base64.b64decode(files))) as packed:
@@ -38,6 +48,6 @@ def receive(name: str, files: str) -> str:
         os.rename(partial, os.path.dirname(place))
     except OSError:
         shutil.rmtree(partial, ignore_errors=True)
-        if not os.path.isdir(place):  # else another client was faster
+        if not os.path.isdir(place):  # otherwise another client was faster
             raise
     return place

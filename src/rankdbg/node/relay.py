@@ -1,54 +1,62 @@
-"""One question to many agents at once, with one deadline for all."""
+"""One question to many agents in parallel, with one deadline for all."""
 
 from __future__ import annotations
 
 import errno
+import os
 import resource
 import selectors
-import socket
 import time
+from _socket import AF_UNIX, socket
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
 
 from rankdbg import wire
 from rankdbg.errors import RankdbgError
-from rankdbg.rendezvous import Address
+from rankdbg.process import peers, rendezvous
+from rankdbg.process.rendezvous import Address
+from rankdbg.wire.questions import BY_AGENT, name_in
 
-K = TypeVar("K")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal, NamedTuple, TypeVar
 
-# "unheard": hung up before it has read the question. "closed": after that.
-Why = Literal["refused", "late", "unheard", "closed", "rubbish", "error"]
+    K = TypeVar("K")
+    # "unheard": the agent closed the connection before it read the question. "closed": after that.
+    # "foreign": another process than the agent listens there, and was sent nothing.
+    Why = Literal["refused", "foreign", "late", "unheard", "closed", "rubbish", "error"]
+else:
+    from rankdbg.process.named_tuples import NamedTuple
 
-# So soon it is tried again where a queue of connections is full.
+# Delay before another attempt if the queue of connections is full.
 FULL_SECONDS = 0.005
-# Those that can be asked twice. A line for a debugger would be executed twice.
-HARMLESS = ("ping", "card", "stacks", "stops", "environment", "collectives", "hold")
 
 
-@dataclass(frozen=True)
-class NoAnswer:
+class Foreign(Exception):
+    """The process that listens on a socket is not its agent."""
+
+
+class NoAnswer(NamedTuple):
     why: Why
     detail: str = ""
 
 
-class Kept:
-    """Connections that stay open for the next question, one to an agent.
+class IdleConnections:
+    """Connections that stay open for the next question, one per agent.
 
-    To accept a connection and to start a thread for it is half of what a command to a stopped
-    rank costs, and whoever has commanded it will do so again. The agent hangs up by itself
-    when no question comes for two minutes.
+    Accepting a connection and starting a thread for it is half of the cost of a command to a
+    stopped rank, and more commands usually follow. The agent closes the connection if it gets
+    no question for two minutes.
     """
 
     def __init__(self) -> None:
-        self._idle: dict[str, socket.socket] = {}
-        # The other descriptors are for those who ask at the same time.
+        self._idle: dict[str, socket] = {}
+        # The other descriptors are for parallel questions.
         self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
 
-    def take(self, path: str) -> socket.socket | None:
+    def take(self, path: str) -> socket | None:
         return self._idle.pop(path, None)
 
-    def keep(self, path: str, connection: socket.socket) -> None:
+    def keep(self, path: str, connection: socket) -> None:
         full = len(self._idle) >= self._most
         if full or self._idle.setdefault(path, connection) is not connection:
             connection.close()
@@ -59,13 +67,13 @@ class Kept:
                 connection.close()
 
 
-@dataclass
-class _Conversation(Generic[K]):
-    key: K
-    connection: socket.socket
-    unsent: bytes
-    greeted: bool
-    lines: wire.Lines = field(default_factory=wire.Lines)
+class _Conversation:
+    def __init__(self, key: Any, connection: socket, unsent: bytes, greeted: bool) -> None:
+        self.key = key
+        self.connection = connection
+        self.unsent = unsent
+        self.greeted = greeted
+        self.lines = wire.Lines()
 
     def send(self) -> None:
         try:
@@ -79,13 +87,13 @@ def ask_agents(
     sockets: Mapping[K, str],
     questions: Mapping[K, wire.Message],
     deadline: float,
-    kept: Kept | None = None,
+    kept: IdleConnections | None = None,
 ) -> dict[K, Any | NoAnswer]:
-    """What each agent answers, or why there is no answer. `deadline` is on time.monotonic()."""
+    """The answer of each agent, or why there is none. `deadline` is on time.monotonic()."""
     results = _ask_once(sockets, questions, deadline, kept)
-    # An agent hangs up on a connection that was idle too long. And a program that has closed
-    # all descriptors, the agent's among them, hangs up on whoever comes first; the agent then
-    # listens anew.
+    # An agent closes a connection that was idle too long. And if a program has closed all its
+    # descriptors, including the agent's, the first connection fails; the agent then listens
+    # again.
     again = {
         key: sockets[key]
         for key, result in results.items()
@@ -95,21 +103,24 @@ def ask_agents(
 
 
 def _may_ask_again(question: wire.Message, no: NoAnswer) -> bool:
-    return no.why == "unheard" or (no.why == "closed" and question["ask"] in HARMLESS)
+    """A line for a debugger would be executed twice."""
+    entry = BY_AGENT.get(name_in(question))
+    repeatable = entry is not None and entry.repeatable
+    return no.why == "unheard" or (no.why == "closed" and repeatable)
 
 
 def _ask_once(
     sockets: Mapping[K, str],
     questions: Mapping[K, wire.Message],
     deadline: float,
-    kept: Kept | None,
+    kept: IdleConnections | None,
 ) -> dict[K, Any | NoAnswer]:
     results: dict[K, Any | NoAnswer] = {}
     with selectors.DefaultSelector() as selector:
         unopened = dict(sockets)
 
         def open_more() -> bool:
-            """Whether there is somebody to wait for then."""
+            """Whether there are open conversations."""
             for key, path in list(unopened.items()):
                 opened = _open(key, path, questions[key], kept)
                 if opened is None:
@@ -125,10 +136,10 @@ def _ask_once(
         over = False
         while not over and open_more():
             left = deadline - time.monotonic()
-            over = left <= 0  # but a last look: it may be the one who asks that was held up
+            over = left <= 0  # one last check: this process itself may have been delayed
             longest = FULL_SECONDS if unopened else left
             for entry, events in selector.select(max(0.0, min(left, longest))):
-                conversation: _Conversation[K] = entry.data
+                conversation: _Conversation = entry.data
                 outcome = _advance(conversation, events, selector)
                 if outcome is not None:
                     results[conversation.key] = outcome[0]
@@ -145,20 +156,22 @@ def _ask_once(
 
 
 def _open(
-    key: K, path: str, question: wire.Message, kept: Kept | None
-) -> _Conversation[K] | NoAnswer | None:
-    """A conversation whose question is on its way: the agent, once awake, finds it there. None
-    if its queue of connections is full."""
+    key: K, path: str, question: wire.Message, kept: IdleConnections | None
+) -> _Conversation | NoAnswer | None:
+    """A conversation with its question already sent: the agent reads it when it runs. None if its
+    queue of connections is full."""
     connection = kept.take(path) if kept else None
     greeted = connection is not None
     message = wire.encode({"id": 1, **question})
     try:
         if connection is None:
-            connection = _connect(path)
+            connection = connect(path)
             message = wire.encode(wire.hello()) + message
         conversation = _Conversation(key, connection, message, greeted)
     except BlockingIOError:
         return None
+    except Foreign as foreign:
+        return NoAnswer("foreign", str(foreign))
     except OSError as error:
         return NoAnswer("refused", error.strerror or str(error))
     try:
@@ -169,23 +182,34 @@ def _open(
     return conversation
 
 
-def _connect(path: str) -> socket.socket:
-    """Raises BlockingIOError if its queue is full: Linux does not wait then."""
-    connection = socket.socket(socket.AF_UNIX)
+def connect(path: str) -> socket:
+    """Raises BlockingIOError if its queue is full: Linux does not wait."""
+    connection = socket(AF_UNIX)
     connection.setblocking(False)
     try:
         with Address(path) as address:
             code = connection.connect_ex(address)
         if code:
             raise OSError(code, errno.errorcode.get(code, ""))
-    except OSError:
+        check_listener(connection, path)
+    except (OSError, Foreign):
         connection.close()
         raise
     return connection
 
 
+def check_listener(connection: socket, path: str) -> None:
+    """Raise Foreign unless the listener is of this user, and the process that the path of the
+    socket says. Each agent has called listen() itself, also after a fork."""
+    pid, uid = peers.credentials(connection)
+    if uid != os.geteuid():
+        raise Foreign(f"another user listens on its socket (uid {uid})")
+    if not rendezvous.may_listen(pid, path):
+        raise Foreign(f"another process listens on its socket (pid {pid})")
+
+
 def _advance(
-    conversation: _Conversation[K], events: int, selector: selectors.BaseSelector
+    conversation: _Conversation, events: int, selector: selectors.BaseSelector
 ) -> tuple[Any | NoAnswer] | None:
     """One step of a conversation; its outcome in a tuple once there is one."""
     connection = conversation.connection
@@ -202,15 +226,15 @@ def _advance(
     except BlockingIOError:
         return None
     except OSError as error:
-        # Linux resets a Unix socket that is closed with something unread in it; and of a
-        # question nothing is left unread once it can be answered.
+        # Linux resets a Unix socket that is closed with unread data; and nothing of a question
+        # is unread once it can be answered.
         return (NoAnswer("unheard", str(error)),)
     except RankdbgError as error:
         return (NoAnswer("rubbish", "; ".join(filter(None, (error.what, error.hint)))),)
     return None
 
 
-def _read(conversation: _Conversation[K], lines: Iterable[bytes]) -> tuple[Any | NoAnswer] | None:
+def _read(conversation: _Conversation, lines: Iterable[bytes]) -> tuple[Any | NoAnswer] | None:
     for line in lines:
         message = wire.decode(line)
         if not conversation.greeted:
@@ -221,5 +245,5 @@ def _read(conversation: _Conversation[K], lines: Iterable[bytes]) -> tuple[Any |
         else:
             error = message.get("error")
             what = error.get("what") if isinstance(error, dict) else None
-            return (NoAnswer("error", str(what or "an answer without content")),)
+            return (NoAnswer("error", str(what or "an empty answer")),)
     return None

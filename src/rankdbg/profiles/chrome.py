@@ -1,7 +1,7 @@
 """The traces of many ranks as one, for https://ui.perfetto.dev: a process for each rank.
 
-Clocks of nodes differ, so each rank's times are moved by what its node's clock was found to be
-ahead. One rank is read at a time, event by event.
+Clocks of nodes differ, so the times of a rank are shifted by the measured offset of its node's
+clock. One rank is read at a time, event by event.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 _GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _OPERATORS = ("cpu_op", "user_annotation")
 _FLOWS = ("s", "t", "f")
-# gloo carries out collectives in threads of its own; there they take as long as they wait.
+# gloo runs collectives in its own threads; their time there includes waiting.
 _COLLECTIVES = "gloo:"
-# A process of the merged trace is a rank's, or one of its GPUs; the numbers of flows are its own.
+# A process of the merged trace is a rank or one of its GPUs, with its own flow numbers.
 _PROCESSES, _FLOW_IDS = 1000, 1 << 40
 
 
@@ -31,7 +31,7 @@ class Part:
     rank: Rank
     name: str  # "rank 7 · node-1"
     open: Callable[[], TextIO]
-    ahead_ns: int = 0  # its node's clock, of ours
+    ahead_ns: int = 0  # its node's clock, relative to the local clock
 
 
 @dataclass
@@ -39,12 +39,12 @@ class Merged:
     profile: Profile
     events: int
     idle: bool  # no operator and no kernel
-    whole: bool  # or the trace was cut short
+    whole: bool  # or the trace was truncated
 
 
 @dataclass
 class _Track:
-    """What follows one another in a thread or a stream; what lies within another is its child."""
+    """Consecutive events of a thread or stream; events inside another are its children."""
 
     name: str
     main: bool
@@ -53,7 +53,7 @@ class _Track:
 
 
 def merge(parts: Iterable[Part], out: TextIO) -> Iterator[Merged]:
-    """One after the other, as they are written."""
+    """One trace after the other."""
     out.write('{"displayTimeUnit":"ms","traceEvents":[')
     origin: int | None = None
     first = True
@@ -89,18 +89,21 @@ class _Rewriter:
 
     def rewrite(self, trace: Iterable[dict[str, Any]]) -> Iterator[str]:
         for event in trace:
-            yield from self._rewrite(event)
-        if not self._processes:  # a rank that stands still is on the time line too
+            try:
+                yield from [*self._rewrite(event)]
+            except (KeyError, TypeError, ValueError, OverflowError):
+                continue  # not an event of the profiler
+        if not self._processes:  # show a rank without events on the time line too
             yield from self._introduce(None, self._part.name)
 
     def _rewrite(self, event: dict[str, Any]) -> Iterator[str]:
         phase, pid = event.get("ph"), event.get("pid")
-        if not isinstance(pid, int):  # what the profiler says about itself
+        if not isinstance(pid, int):  # metadata of the profiler
             if event.get("cat") == "Trace":
                 self._window = float(event.get("dur", 0.0))
             return
         if phase == "M":
-            # Of processes in which nothing happens, such as GPUs of others, nothing is said.
+            # Processes without events, such as unused GPUs, are omitted.
             if event.get("name") == "thread_name":
                 self._metadata.setdefault(pid, []).append(event)
             return
@@ -141,7 +144,7 @@ class _Rewriter:
         self._begin, self._end = min(self._begin, begin), max(self._end, begin + duration)
 
     def profile(self) -> Profile:
-        """By operator and kernel: the time that each took itself."""
+        """By operator and kernel: the self time of each."""
         tracks = list(self._tracks.values())
         if tracks and not any(track.main for track in tracks):
             max(tracks, key=lambda track: len(track.intervals)).main = True
@@ -169,7 +172,7 @@ def _track(event: dict[str, Any]) -> _Track:
 
 
 def _idle(tracks: list[_Track]) -> Iterator[tuple[str, str, str]]:
-    """What has times in which nothing of its own happens, and what these are called."""
+    """The tracks with idle time, and the name of that time."""
     named = {(track.name, track.device) for track in tracks} or {("MainThread", "")}
     for name, device in sorted(named):
         if device:
@@ -179,7 +182,7 @@ def _idle(tracks: list[_Track]) -> Iterator[tuple[str, str, str]]:
 
 
 def _covered(tracks: list[_Track], name: str) -> float:
-    """For how long at least one of these tracks had something to do."""
+    """For how long at least one of these tracks was busy."""
     spans = sorted((b, b + d) for t in tracks if t.name == name for b, d, _ in t.intervals)
     covered, reached = 0.0, float("-inf")
     for begin, end in spans:
@@ -193,7 +196,7 @@ def _is_gpu(event: dict[str, Any]) -> bool:
 
 
 def _nested(intervals: list[tuple[float, float, str]]) -> Iterator[tuple[tuple[str, ...], float]]:
-    """Each with the names of those around it, outermost first, and the time that is its own."""
+    """Each event with the names of its parents, outermost first, and its self time."""
     intervals.sort(key=lambda interval: (interval[0], -interval[1]))
     around: list[tuple[float, tuple[str, ...], float]] = []  # end, names, own so far
     for begin, duration, name in intervals:

@@ -1,25 +1,27 @@
-"""Where time goes, place by place, how that spreads over the ranks, and who is the slowest.
+"""Where time is spent, how that differs between ranks, and which rank is slowest.
 
-A place is the innermost function of the user's, or a line of it and what that has called: each
+A place is the innermost function of user code, or a line of it and what that has called: each
 sample of a main thread is at one place, so the shares of a rank add up to 100 %. In a trace it
-is an operator or a kernel, by the time that it took itself.
+is an operator or a kernel, by self time.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from rankdbg.process.user_code import innermost_user_frame, is_user_code
 from rankdbg.profiles.documents import Profile, Weighted
-from rankdbg.types import Frame
-from rankdbg.user_code import innermost_user_frame, is_user_code
+from rankdbg.types import Frame, Rank
 
-# So much more, or less, of a rank's whole than in the others is worth a word.
+# A difference of this share from the other ranks is reported.
 FAR = 0.10
-# In these a rank waits for others: files of communication libraries, operators, kernels.
+# A rank in one of these waits for others: communication libraries, operators, kernels.
 _WAITING_FILES = ("/torch/distributed/", "/mpi4py/", "/horovod/", "/deepspeed/comm/")
+# Workers' own loops are in the same file.
+_WAITING_CALLS = ((("get", "wait"), "/ray/_private/worker.py"),)
 _WAITING_NAMES = ("c10d::", "gloo:", "nccl:", "ncclDevKernel", "ncclKernel", "record_param_comms")
 
 _WRAPPERS = {
@@ -32,7 +34,7 @@ _WRAPPERS = {
     "_wrapped_call_impl",
 }
 
-_Key = tuple[Frame, str]
+_Key = tuple[Frame, str, str]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Row:
     calls: str  # what the user's line has called
     shares: tuple[float, ...]
     waits: bool
+    phase: str = ""  # the phase of a training step, if known
 
     @property
     def mean(self) -> float:
@@ -58,23 +61,25 @@ class Row:
         return self.shares[index] - (statistics.median(others) if others else 0.0)
 
     def far(self) -> list[int]:
-        """Who stands out, if only few do."""
+        """The outliers, if there are few."""
         found = [i for i in range(len(self.shares)) if abs(self.beyond(i)) >= FAR]
         return found if len(self.shares) > 2 and 4 * len(found) <= len(self.shares) + 3 else []
 
 
 @dataclass(frozen=True)
 class Slowest:
-    """Who waits least for the others, while they wait."""
+    """The rank that waits least while the others wait for it."""
 
     index: int
     waits: float
     others_wait: float
-    more: tuple[Row, ...]  # what it does more of, the most first
+    more: tuple[Row, ...]  # what it does more than the others, the largest first
 
 
-def rows(profiles: Sequence[Profile]) -> list[Row]:
-    """All places, the heaviest first."""
+def rows(
+    profiles: Sequence[Profile], phase_of: Callable[[Iterable[Frame]], str] = lambda frames: ""
+) -> list[Row]:
+    """All places, the heaviest first; one row for each phase."""
     found: dict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(profiles))
     lines: dict[_Key, dict[Frame, float]] = defaultdict(lambda: defaultdict(float))
     waits: set[_Key] = set()
@@ -83,15 +88,18 @@ def rows(profiles: Sequence[Profile]) -> list[Row]:
             if not stack.main or not stack.frames:
                 continue
             frame, calls = _place(stack)
-            # Of a function that does the work itself, the line is a matter of chance.
-            key = frame if calls else frame._replace(line=0), calls
+            # In a function that does the work itself, the sampled line is random.
+            phase = phase_of(reversed(stack.frames))
+            key = frame if calls else frame._replace(line=0), calls, phase
             share = profile.share(stack.weight)
             found[key][index] += share
             lines[key][frame] += share
             if _waits(stack):
                 waits.add(key)
     made = [
-        Row(max(lines[key], key=lines[key].__getitem__), key[1], tuple(shares), key in waits)
+        Row(
+            max(lines[key], key=lines[key].__getitem__), key[1], tuple(shares), key in waits, key[2]
+        )
         for key, shares in found.items()
     ]
     return sorted(made, key=lambda row: -row.mean)
@@ -100,7 +108,7 @@ def rows(profiles: Sequence[Profile]) -> list[Row]:
 def _place(stack: Weighted) -> tuple[Frame, str]:
     inwards = stack.frames[::-1]
     index = innermost_user_frame(frame.file for frame in inwards)
-    # What a library does by itself, in a thread that never comes to the user's code.
+    # Work of a library in a thread without user code.
     if index == 0 or not is_user_code(inwards[index].file):
         return inwards[0], ""
     called = [frame.function for frame in inwards[:index]][::-1]
@@ -108,20 +116,28 @@ def _place(stack: Weighted) -> tuple[Frame, str]:
 
 
 def _wraps(function: str) -> bool:
-    """Whether it only calls what the user has called: decorators, modules of torch."""
+    """Whether it is only a wrapper around the user's call: decorators, torch modules."""
     return function.rpartition(".")[2] in _WRAPPERS
+
+
+def of_one_role(ranks: Sequence[Rank]) -> list[int]:
+    """The indices of ranks with the most frequent role. A driver only waits for its workers."""
+    roles = Counter(rank.role for rank in ranks)
+    role = max(roles, key=roles.__getitem__, default="")
+    return [index for index, rank in enumerate(ranks) if rank.role == role]
 
 
 def _waits(stack: Weighted) -> bool:
     return any(
         frame.function.startswith(_WAITING_NAMES)
         or any(part in frame.file for part in _WAITING_FILES)
+        or any(frame.function in names and file in frame.file for names, file in _WAITING_CALLS)
         for frame in stack.frames
     )
 
 
 def differing(all_rows: Sequence[Row], first: Sequence[int], second: Sequence[int]) -> list[Row]:
-    """The same places, those first in which the two sets of profiles differ most."""
+    """The same places, sorted by the difference between the two sets of profiles."""
     return sorted(all_rows, key=lambda row: -abs(mean_of(row, second) - mean_of(row, first)))
 
 
@@ -129,13 +145,14 @@ def mean_of(row: Row, indices: Sequence[int]) -> float:
     return statistics.fmean(row.shares[index] for index in indices)
 
 
-def find_slowest(all_rows: Sequence[Row], count: int) -> Slowest | None:
-    """None where all wait alike, or nobody is seen to wait."""
-    if count < 2:
+def find_slowest(all_rows: Sequence[Row], among: Sequence[int]) -> Slowest | None:
+    """`among`: the indices of ranks that do the same work. None if all wait equally, or no rank
+    waits."""
+    if len(among) < 2:
         return None
-    waiting = [sum(row.shares[i] for row in all_rows if row.waits) for i in range(count)]
-    index = min(range(count), key=waiting.__getitem__)
-    others = statistics.median(waiting[:index] + waiting[index + 1 :])
+    waiting = {i: sum(row.shares[i] for row in all_rows if row.waits) for i in among}
+    index = min(among, key=waiting.__getitem__)
+    others = statistics.median(share for i, share in waiting.items() if i != index)
     if others - waiting[index] < FAR:
         return None
     more = [row for row in all_rows if not row.waits and row.beyond(index) >= FAR / 2]

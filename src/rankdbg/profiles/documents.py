@@ -1,4 +1,4 @@
-"""One rank's profile, as nodes send it (node/folding.py) and as all else here takes it."""
+"""The profile of one rank, as sent by nodes (node/profiles/folded_stacks.py) and as used here."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Weighted(NamedTuple):
 class Profile:
     rank: Rank
     unit: str  # samples, bytes or microseconds
-    whole: float  # what 100 % are
+    whole: float  # 100 %
     stacks: tuple[Weighted, ...]
-    rate: float | None = None  # samples in a second, where these are the unit
+    rate: float | None = None  # samples per second, if samples are the unit
 
     def share(self, weight: float) -> float:
         return weight / self.whole if self.whole else 0.0
 
 
 def read_profile(rank: Rank, documents: Iterable[Mapping[str, Any]]) -> Profile:
-    """Several documents of one rank are of one unit: the memory of the process and of its GPUs.
-    Raises KeyError, TypeError, IndexError or ValueError if they are not what they should be."""
+    """Several documents of one rank have the same unit: the memory of the process and of its GPUs.
+    Raises KeyError, TypeError, IndexError or ValueError if they are invalid."""
     unit, whole, rate = "", 0.0, None
     stacks: list[Weighted] = []
     for document in documents:

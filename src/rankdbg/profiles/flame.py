@@ -1,15 +1,17 @@
-"""A flame graph of all ranks in one page, which needs nothing but a browser."""
+"""A flame graph of all ranks in one self-contained HTML page."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from rankdbg.profiles.tree import Node, prune
+from rankdbg.text.escapes import visible_line
 
-# Each node has a number for each rank: so many numbers, and a page stays quick.
+# Each node has a number for each rank: with at most this many numbers a page stays fast.
 MOST_NUMBERS = 1_000_000
 FEWEST_NODES, MOST_NODES = 500, 20_000
 
@@ -21,25 +23,28 @@ def page(
     unit: str,
     diff: Mapping[str, Sequence[int]] | None = None,
 ) -> str:
-    """`ranks`: what each profile is called. `diff`: two sets of them to be compared, by what
-    these are called. The tree loses what is too small to be seen."""
+    """`ranks`: the name of each profile. `diff`: two named sets of profiles to compare. Nodes that
+    are too small to be seen are removed from the tree."""
     most = max(FEWEST_NODES, min(MOST_NODES, MOST_NUMBERS // max(1, len(ranks))))
     content = {
-        "title": title,
+        "title": visible_line(title),
         "unit": unit,
-        "ranks": list(ranks),
-        "diff": [{"name": n, "of": list(i)} for n, i in diff.items()] if diff else None,
+        "ranks": [visible_line(name) for name in ranks],
+        "diff": [{"name": visible_line(n), "of": list(i)} for n, i in diff.items()]
+        if diff
+        else None,
         "below": prune(tree, most),
         "nodes": _nodes(tree),
     }
-    # In a script element the only text that means anything is its end.
+    # In a script element only the closing tag must be escaped.
     data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
     template = files("rankdbg.profiles").joinpath("flame.html").read_text("utf-8")
-    return template.replace("__TITLE__", _escaped(title)).replace("__DATA__", data)
+    parts = {"__TITLE__": _escaped(visible_line(title)), "__DATA__": data}
+    return re.sub("|".join(parts), lambda match: parts[match[0]], template)
 
 
 def _nodes(root: Node) -> list[dict[str, Any]]:
-    """Parents first, each with the number of its own: a stack may be too deep to be nested."""
+    """Parents first, each node with the number of its parent: stacks may be too deep to nest."""
     made: list[dict[str, Any]] = []
     todo = [(root, -1)]
     while todo:
@@ -55,9 +60,10 @@ def _node(node: Node) -> dict[str, Any]:
     """n: its name; f: its file; s: shares in 1/10,000, by the index of the rank, where not 0."""
     frame = node.frame
     shares = {index: round(10_000 * share) for index, share in node.shares.items()}
-    entry: dict[str, Any] = {"n": frame.function, "s": shares}
+    entry: dict[str, Any] = {"n": visible_line(frame.function), "s": shares}
     if frame.file:
-        entry["f"] = f"{frame.file}:{frame.line}" if frame.line else frame.file
+        file = visible_line(frame.file)
+        entry["f"] = f"{file}:{frame.line}" if frame.line else file
     return entry
 
 

@@ -1,4 +1,4 @@
-"""A file for https://www.speedscope.app: all ranks in one profile, then each by itself."""
+"""A file for https://www.speedscope.app: all ranks in one profile, then each separately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNITS = {"samples": "seconds", "bytes": "bytes", "microseconds": "microseconds"}
 
 
 class _Frames:
-    """Each frame once; files refer to them by number."""
+    """Each frame once; profiles refer to them by number."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str, int], int] = {}
@@ -36,7 +36,7 @@ def write(
     name: str,
     whose: Callable[[Sequence[int]], str],
 ) -> None:
-    """`whose`: the ranks of these profiles, as text."""
+    """`whose`: returns the ranks of these profiles as text."""
     frames = _Frames()
     made = [_merged(tree, len(profiles), frames, whose)]
     made += [
@@ -57,7 +57,7 @@ def write(
 def _merged(
     tree: Node, count: int, frames: _Frames, whose: Callable[[Sequence[int]], str]
 ) -> dict[str, Any]:
-    """The mean of all ranks. A frame that not all of them have says who has it."""
+    """The mean of all ranks. A frame that only some ranks have names them."""
     samples, weights = [], []
     for above, node in walk(tree):
         if not node.own:

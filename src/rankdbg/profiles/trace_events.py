@@ -1,4 +1,4 @@
-"""The events of a Chrome trace, one after the other, whatever the size of the file."""
+"""The events of a Chrome trace as a stream, for files of any size."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 PORTION = 1 << 20
+LONGEST_EVENT = 64 << 20
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
-_BASE = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d+)')
+_BASE = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d{1,20})')
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -19,7 +20,7 @@ class Trace:
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
-        self.whole = False  # whether the list of events has come to its end
+        self.whole = False  # whether the list of events is complete
         self._text = ""
         self._at = 0
 
@@ -42,10 +43,12 @@ class Trace:
                 try:
                     event, self._at = _scan(self._text, start)
                     return event if isinstance(event, dict) else {}
-                except ValueError:  # cut in two, or the end of a file that is not whole
+                except RecursionError:  # not of a profiler
+                    return None
+                except ValueError:  # split between two reads, or a truncated file
                     pass
             self._at = start
-            if not self._more():
+            if len(self._text) - start > LONGEST_EVENT or not self._more():
                 return None
 
     def _more(self) -> bool:
@@ -55,8 +58,8 @@ class Trace:
 
 
 def find_base(file: TextIO) -> int:
-    """What the times of a trace are counted from. It stands before the events or after them;
-    nowhere in older ones, whose times are since 1970: 0."""
+    """The base of the times of a trace. It is written before or after the events; older traces
+    have none and use times since 1970: 0."""
     kept = ""
     while portion := file.read(PORTION):
         text = kept + portion

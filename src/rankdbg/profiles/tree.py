@@ -1,4 +1,4 @@
-"""The stacks of all ranks as one tree, in which each node knows what it weighs in which rank."""
+"""The stacks of all ranks as one tree; each node has its weight in each rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rankdbg.profiles.documents import Profile
 from rankdbg.types import Frame
 
-Place = tuple[str, str]  # function and file: where in the function is a matter of chance
+Place = tuple[str, str]  # function and file: the sampled line is random
 
 
 class Node:
@@ -18,14 +18,14 @@ class Node:
 
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.shares: dict[int, float] = {}  # by the index of the profile, with what is below
+        self.shares: dict[int, float] = {}  # by the index of the profile, including children
         self.own: dict[int, float] = {}  # without
         self.lines: Counter[int] = Counter()
         self.children: dict[Place, Node] = {}
 
     @property
     def frame(self) -> Frame:
-        """With the line at which it was seen most."""
+        """With the line that was sampled most."""
         line = self.lines.most_common(1)[0][0] if self.lines else 0
         return Frame(*self.place, line)
 
@@ -34,7 +34,7 @@ class Node:
 
 
 def grow(profiles: Sequence[Profile]) -> Node:
-    """Threads come first, by name: equal ones of all ranks are one."""
+    """Threads are the first level, by name; equal names of all ranks are merged."""
     root = Node(("all", ""))
     for index, profile in enumerate(profiles):
         for stack in profile.stacks:
@@ -69,8 +69,8 @@ def walk(root: Node) -> Iterator[tuple[tuple[Node, ...], Node]]:
 
 
 def prune(root: Node, most: int) -> float:
-    """Keep the `most` heaviest nodes, by the rank in which each is heaviest; the share below
-    which nodes have gone. What lies below a node never weighs more than it."""
+    """Keep the `most` heaviest nodes, by the rank in which each is heaviest; returns the share
+    below which nodes were removed. Children never weigh more than their parent."""
     weights = sorted((node.most() for _, node in walk(root)), reverse=True)
     if len(weights) <= most:
         return 0.0

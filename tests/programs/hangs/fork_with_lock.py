@@ -1,4 +1,4 @@
-"""Rank 2 forks while a thread holds a lock: in the child nobody will ever release it."""
+"""Rank 2 forks while a thread holds a lock: in the child no thread will ever release it."""
 
 import multiprocessing
 import threading

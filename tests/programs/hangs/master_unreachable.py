@@ -1,4 +1,4 @@
-"""Rank 2 looks for the master on a port on which nobody listens."""
+"""Rank 2 looks for the master on a port on which no process listens."""
 
 import os
 

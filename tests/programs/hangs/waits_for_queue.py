@@ -1,4 +1,4 @@
-"""Rank 0 takes from a queue into which nobody puts anything any more."""
+"""Rank 0 takes from a queue into which no thread puts anything any more."""
 
 import queue
 

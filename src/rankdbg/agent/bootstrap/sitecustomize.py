@@ -1,9 +1,8 @@
 """Starts the agent in a Python whose environment has no rankdbg installed.
 
-`rankdbg run` puts this folder in front of PYTHONPATH; site imports `sitecustomize`
-from it at start. It takes itself out of sys.path again, starts the agent, and then
-runs the sitecustomize that this one has hidden. Any Python may come across this
-file, so it is written for all of them.
+`rankdbg run` puts this folder first in PYTHONPATH; site imports `sitecustomize` from it at start.
+It starts the agent, removes this folder from sys.path, and then runs the sitecustomize that this
+one has hidden. Any version of Python may import this file, so it is written for all of them.
 """
 
 import os
@@ -20,12 +19,12 @@ def _start_agent(here):
             % (os.getpid(), sys.version_info[0], sys.version_info[1])
         )
         return
-    # Only while rankdbg itself is imported: what else lies beside it belongs to
-    # another environment, perhaps to another version of Python.
+    # Only while rankdbg itself is imported: the other packages beside it belong to another
+    # environment, perhaps to another version of Python.
     sys.path.insert(0, os.path.dirname(package))
     try:
         import rankdbg.agent.autostart  # noqa: F401
-    except Exception as error:  # whatever it is, the program goes on
+    except Exception as error:  # the program continues without an agent
         sys.stderr.write("rankdbg: no agent in process %d: %r\n" % (os.getpid(), error))
     finally:
         sys.path.remove(os.path.dirname(package))

@@ -14,36 +14,42 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
-from rankdbg import __version__
+from rankdbg._version import __version__
 from rankdbg.errors import BadInput, RankdbgError
+from rankdbg.frontends import interrupts
+from rankdbg.frontends.standard_streams import guarded
 
 VERBS = {
     "run": "start a job with an agent in every Python process",
-    "ps": "jobs and ranks: who is there, in what state, where",
-    "select": "which ranks a selection picks",
-    "stacks": "one merged tree of all ranks' stacks, the odd one out named",
-    "why": "who holds the others up, where, why, and what to do",
-    "watch": "stay beside a job; when it hangs, find out why and tell",
-    "collectives": "who is missing from which collective, by torch's flight recorder",
+    "ps": "jobs and their ranks: state, current function, since when",
+    "select": "show which ranks a selection picks",
+    "stacks": "all ranks' stacks merged into one tree, outliers marked",
+    "why": "which rank holds the others up, where, why, and what to do",
+    "watch": "monitor a job; when it hangs, find the cause and report it",
+    "collectives": "ranks missing from a collective, from torch's flight recorder",
+    "history": "where ranks parted: the last common event, the first difference",
+    "diverge": "replicas that are not equal: which tensor, and in which rank",
+    "nan": "nan and inf: which rank, module and tensor had the first one",
     "ask": "evaluate an expression in ranks, without stopping them",
-    "profile": "where the time goes: profiles of running ranks as one picture",
-    "shell": "a prompt for all of this: list, cast, attach, ask, where, ...",
-    "list": "which ranks stand in the debugger, where and why",
-    "cast": "one debugger command to many ranks; what came back, grouped",
-    "continue": "let stopped ranks go on",
+    "profile": "profile running ranks and compare them in one picture",
+    "shell": "interactive prompt: list, cast, attach, ask, where, ...",
+    "list": "which ranks are stopped in the debugger, where and why",
+    "cast": "send a debugger command to many ranks; equal outputs grouped",
+    "continue": "let stopped ranks continue",
     "pause": "stop running ranks where they are",
-    "break": "stop, or log, at a line of a running job",
-    "dap": "one attach for all ranks: VS Code, Neovim, any DAP client",
-    "vscode": "what an editor needs for that: launch.json, tasks.json",
-    "forward": "ports of a node's loopback, here, through the job's own launcher",
-    "doctor": "what the logs say: what failed first, why, and what to do",
+    "break": "stop or log at a line of a running job",
+    "dap": "one DAP server for all ranks: VS Code, Neovim, any DAP client",
+    "vscode": "configure an editor for rankdbg dap: launch.json, tasks.json",
+    "mcp": "MCP server: AI agents ask running jobs, read-only by default",
+    "forward": "forward local ports to a node, through the job's launcher",
+    "doctor": "find in the logs what failed first, why, and what to do",
     "logs": "all ranks' logs merged by time, equal lines folded",
-    "phases": "in which phase each rank is, as far as its log tells",
-    "rules": "known failures, phases and causes of hangs; test a rule file",
-    "check": "what works on every node of a target, and what to change",
-    "collect": "bring profiles, dumps and logs home from the nodes' disks",
-    "save": "keep everything that can be seen now, to look at later",
-    "ray-fix": "let Ray's nsight plugin keep the workers' own interpreter",
+    "phases": "the phase of each rank, read from its log",
+    "rules": "list known failures, phases and hang causes; test a rule file",
+    "check": "check what works on each node of a target, and what to change",
+    "collect": "copy profiles, dumps and logs from the nodes' disks",
+    "save": "save the current state as a snapshot, to look at later",
+    "ray-fix": "make Ray's nsight plugin keep the workers' interpreter",
     "demo": "a small real job that hangs, and what rankdbg says about it",
     "completion": "shell completion for bash, zsh and fish",
 }
@@ -51,7 +57,7 @@ VERBS = {
 MODULES = {"continue": "continue_", "list": "list_", "break": "break_", "ray-fix": "ray_fix"}
 
 EPILOG = """\
-ranks are named the same way everywhere:
+ranks are selected the same way everywhere:
   all   3   0-6,9   1:10:2   tp=0   pp=2,dp=(1,3),tp=2:8   role=policy*
   host=node-3   state=stopped    (also written ranks(...), as in ranks(tp=0))
 
@@ -68,34 +74,51 @@ class Verb(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with errors in our form: what, why, the next command."""
+    """argparse, with errors in the form of rankdbg: what, why, the next command."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.color = False  # Python 3.14 and later colour the help
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(message, hint=f"{self.prog} --help")
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """Python before 3.13 parses `--job=--` as an empty list."""
+        if action.nargs is None and action.option_strings and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "expected one argument, not '--'")
+        return super()._get_values(action, arg_strings)
+
 
 def main(words: Sequence[str]) -> int:
+    """Returns the exit status. KeyboardInterrupt is left to the caller."""
+    with guarded():
+        return _guarded_main(words)
+
+
+def _guarded_main(words: Sequence[str]) -> int:
     try:
-        status = dispatch(list(words))
+        try:
+            status = dispatch(list(words))
+        except SystemExit:  # argparse, after --help
+            status = 0
         sys.stdout.flush()
         return status
     except RankdbgError as error:
-        report(error)
+        _report(error)
         return error.exit_status
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader (head, less) has seen enough
         return 141
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:
         if os.environ.get("RANKDBG_TRACEBACK"):
-            raise
-        report(_own_fault(error))
+            import traceback
+
+            sys.stderr.write(traceback.format_exc())
+        _report(_internal_error(error))
         return 70
 
 
-def _own_fault(error: Exception) -> RankdbgError:
+def _internal_error(error: Exception) -> RankdbgError:
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -103,19 +126,15 @@ def _own_fault(error: Exception) -> RankdbgError:
     if place is not None:
         where = f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})"
     return RankdbgError(
-        f"rankdbg itself failed: {type(error).__name__}: {error}{where}",
-        hint="RANKDBG_TRACEBACK=1 shows the whole traceback, for a report",
+        f"internal error in rankdbg: {type(error).__name__}: {error}{where}",
+        hint="set RANKDBG_TRACEBACK=1 to see the traceback for a bug report",
     )
 
 
-def report(error: RankdbgError) -> None:
-    from rankdbg.frontends.terminal import Terminal
+def _report(error: RankdbgError) -> None:
+    from rankdbg.frontends.terminal import print_error
 
-    terminal = Terminal(sys.stderr)
-    first, *rest = str(error).splitlines()
-    terminal.print(f"{terminal.red('error:')} {first}")
-    for line in rest:
-        terminal.print(line)
+    print_error(error)
 
 
 def dispatch(words: list[str]) -> int:
@@ -129,8 +148,9 @@ def dispatch(words: list[str]) -> int:
         return load("completion").complete(rest)  # type: ignore[attr-defined,no-any-return]
     if verb not in VERBS:
         raise _unknown(verb)
-    parser = verb_parser(verb)
-    return load(verb).run(parser.parse_args(rest))
+    options = verb_parser(verb).parse_args(rest)
+    interrupts.raise_in_verbs()
+    return load(verb).run(options)
 
 
 def load(verb: str) -> Verb:
@@ -141,7 +161,7 @@ def load(verb: str) -> Verb:
 
 
 def _paragraphs(text: str) -> str:
-    """As wide as a terminal of 80 columns; examples, which are indented, are so already."""
+    """Text wrapped at 80 columns; indented paragraphs (examples) are kept as they are."""
     import textwrap
 
     parts = text.strip("\n").split("\n\n")
@@ -178,16 +198,18 @@ def _unknown(verb: str) -> BadInput:
 
     near = difflib.get_close_matches(verb, VERBS, n=1)
     if near:
-        return BadInput(f"no verb {verb!r}", hint=f"did you mean: rankdbg {near[0]}")
-    return BadInput(f"no verb {verb!r}", f"verbs: {', '.join(VERBS)}", hint="rankdbg --help")
+        return BadInput(f"unknown verb {verb!r}", hint=f"did you mean: rankdbg {near[0]}")
+    return BadInput(f"unknown verb {verb!r}", f"verbs: {', '.join(VERBS)}", hint="rankdbg --help")
 
 
 # --- arguments that verbs share -----------------------------------------------------------
 
 
 def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> None:
-    """-t, --job, --json, --timeout; and RANKS, `required` or `optional`."""
-    if ranks:
+    """-t, --job, --json, --timeout; and RANKS, `required` or `optional`, or `files` too."""
+    if ranks == "files":
+        add_ranks_or_files(parser)
+    elif ranks:
         parser.add_argument(
             "ranks",
             metavar="RANKS",
@@ -196,20 +218,62 @@ def add_common(parser: argparse.ArgumentParser, ranks: str | None = None) -> Non
             help="which ranks: 3, 0-6,9, tp=0, role=policy*, all"
             + (" (default: all)" if ranks == "optional" else ""),
         )
+    if ranks:
         parser.add_argument(
             "--all",
             action="store_true",
             dest="everything",
-            help="processes that are not ranks too: launchers, helpers, children of ranks",
+            help="include processes that are not ranks: launchers, helpers, children of ranks",
         )
     add_target(parser)
-    parser.add_argument("--job", help="which job, where several run")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument("--job", help="which job, if several are running")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_timeout(parser)
 
 
+def add_ranks_or_files(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words",
+        metavar="RANKS|FILE",
+        nargs="*",
+        help="which ranks: 3, 0-6,9, tp=0, role=policy*, all (default: all); or files and "
+        "folders with stack dumps, - for standard input",
+    )
+
+
+def split_words(options: argparse.Namespace) -> None:
+    """Sets `ranks` and `files`. What is there is a file, unless it can be the name of a role."""
+    words = options.words
+    options.files = [word for word in words if _is_file(word, len(words) > 1)]
+    others = [word for word in words if word not in options.files]
+    if len(others) > 1:
+        raise BadInput(
+            f"no file {others[0]!r}" if options.files else f"unexpected argument {others[1]!r}",
+            hint="give one selection of ranks, in quotes if it has spaces",
+        )
+    options.ranks = others[0] if others else "all"
+    if not options.files:
+        return
+    for given, name in ((options.target, "-t"), (options.job, "--job"), (options.save, "--save")):
+        if given:
+            raise BadInput(f"stack dumps are read from files, without {name}")
+
+
+def _is_file(word: str, is_one_of_many: bool) -> bool:
+    if word == "-":
+        return True
+    if not os.path.exists(word):
+        if word.startswith(("/", "./", "../", "~")) or word.endswith(_ENDINGS):
+            raise BadInput(f"no file or folder {word}")
+        return False
+    return is_one_of_many or "/" in word or "." in word
+
+
+_ENDINGS = (".txt", ".log", ".json", ".out", ".err", ".gz", ".zst", ".dump")
+
+
 def add_save(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--save", metavar="DIR", help="keep what was seen as a snapshot")
+    parser.add_argument("--save", metavar="DIR", help="save the result as a snapshot")
 
 
 def add_timeout(parser: argparse.ArgumentParser) -> None:
@@ -218,7 +282,7 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=5.0,
         metavar="SECONDS",
-        help="how long to wait for an answer (default: 5)",
+        help="how long to wait for a response (default: 5)",
     )
 
 
@@ -228,28 +292,30 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "--target",
         action="append",
         metavar="TARGET",
-        help="where the job runs (default: this machine, or the allocation that this is in): "
+        help="where the job runs (default: this machine, or the current allocation): "
         "local, ssh:HOST,HOST, slurm:JOB, k8s:NAMESPACE/POD, ray:auto, monarch, snapshot:DIR; "
-        "may be given several times",
+        "may be repeated",
     )
-    reach = parser.add_argument_group("to reach it")
+    reach = parser.add_argument_group("options for targets")
     reach.add_argument(
         "--map",
         action="append",
         default=[],
         metavar="LOCAL=REMOTE",
-        help="a folder here and where the ranks have it",
+        help="a local folder and its path on the nodes",
     )
-    reach.add_argument("--python", default="", help="the interpreter on the nodes")
-    reach.add_argument("-c", "--container", default="", help="the container in a pod")
-    reach.add_argument("--context", default="", help="kubectl's context")
-    reach.add_argument("--kubectl", default="", metavar="COMMAND", help="kubectl or oc")
+    reach.add_argument("--python", default="", help="the Python interpreter on the nodes")
+    reach.add_argument("-c", "--container", default="", help="the container of the pod")
+    reach.add_argument("--context", default="", help="the kubectl context")
+    reach.add_argument(
+        "--kubectl", default="", metavar="COMMAND", help="the command to use: kubectl or oc"
+    )
     reach.add_argument(
         "--srun",
         action="append",
         default=[],
         metavar="OPTION",
-        help="one more option for srun, as in --srun=--container-name=train",
+        help="extra option for srun: --srun=--container-name=train",
     )
 
 
@@ -259,33 +325,15 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+        raise argparse.ArgumentTypeError(
+            f"invalid time {text!r}: expected a number of seconds above 0"
+        )
     return value
 
 
 def positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 0 < int(text) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 1000")
+        raise argparse.ArgumentTypeError(
+            f"invalid number {text!r}: expected a whole number from 1 to 1000"
+        )
     return int(text)
-
-
-def print_json(kind: str, content: dict[str, Any]) -> None:
-    sys.stdout.write(json_text(kind, content))
-
-
-def json_text(kind: str, content: dict[str, Any]) -> str:
-    import json
-
-    # NaN is no JSON; as text it survives every reader.
-    document = {"schema": f"rankdbg.{kind}/1", **content}
-    return json.dumps(_finite(document), indent=1, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-        return str(value)
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return value

@@ -4,8 +4,10 @@
   rankdbg ask 'ranks(tp=0)' 'model.layers[0].weight.grad.norm()'
   rankdbg ask 3 'len(batch)' --frame train_step
 
-It is evaluated where the rank's main thread is now: in the innermost frame of user
-code, or in the one that --frame names. The rank goes on meanwhile.
+The expression is evaluated in the rank's main thread, in the innermost frame of user code
+or in the frame given by --frame. The rank keeps running.
+
+Values are printed unmasked. In a snapshot (--save) secrets are masked.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from rankdbg.errors import BadInput, ExpressionError
-from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.reports.documents import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,58 +25,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--frame",
         metavar="N|FUNCTION",
-        help="which frame: 0 is the innermost, 1 its caller; or the name of its function",
+        help="frame number (0 is the innermost, 1 its caller) or function name",
     )
-    parser.add_argument("--thread", metavar="NAME", help="which thread (default: main)")
-    parser.add_argument("--values", action="store_true", help="show every different value")
-    parser.add_argument("--save", metavar="DIR", help="keep the answers as a snapshot")
+    parser.add_argument("--thread", metavar="NAME", help="thread name (default: main)")
+    parser.add_argument("--values", action="store_true", help="show every distinct value")
+    parser.add_argument("--save", metavar="DIR", help="save the answers as a snapshot")
 
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.reports.answers import AnswerReport
+    from rankdbg.frontends.reports.answers import print_answers
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
+    from rankdbg.investigations.answers import Answers
+    from rankdbg.investigations.expressions import check_expression, parse_frame
 
     check_expression(options.expression)
     frame = parse_frame(options.frame)
     with open_session(options) as session:
-        ranks, everybody = choose(session, options)
-        answers = session.evaluate(ranks, options.expression, frame, options.thread)
-        report = AnswerReport(answers, everybody)
+        ranks, all_ranks = choose(session, options)
+        came = session.evaluate(ranks, options.expression, frame, options.thread)
+        answers = Answers(came, all_ranks, options.expression)
         if options.json:
-            print_json("ask", {"expression": options.expression, **report.as_json()})
+            print_json("ask", answers.as_json())
         else:
-            report.print(Terminal(), every_value=options.values)
+            print_answers(Terminal(), answers, every_value=options.values)
         if options.save:
             session.save(options.save)
-            sys.stderr.write(f"saved; look again with -t snapshot:{options.save}\n")
-    return 0 if report.answered else 1
-
-
-def check_expression(expression: str) -> None:
-    """Say what is wrong here, rather than once in every rank."""
-    try:
-        compile(expression, "<expression>", "eval")
-    except SyntaxError as error:
-        text = (expression.splitlines() or [""])[(error.lineno or 1) - 1 :][:1]
-        start = max(0, (error.offset or 1) - 1)
-        raise ExpressionError(
-            f"not a Python expression: {error.msg}",
-            text[0] if text else "",
-            start,
-            max(start + 1, (error.end_offset or 0) - 1),
-            hint="ask takes one expression; statements are for a debugger",
-        ) from None
-    except (ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise BadInput(f"not a Python expression: {error}") from None
-
-
-def parse_frame(text: str | None) -> int | str | None:
-    if text is None:
-        return None
-    if text.isascii() and text.isdigit():
-        return int(text)
-    if not all(part.isidentifier() or part.startswith("<") for part in text.split(".")):
-        raise BadInput(f"--frame takes a number or the name of a function, not {text!r}")
-    return text
+            sys.stderr.write(f"saved; open it with -t snapshot:{options.save}\n")
+    return 0 if answers.answered else 1

@@ -1,67 +1,55 @@
-"""One debugger command to many stopped ranks, and what came back, grouped.
+"""Send one debugger command to many stopped ranks; equal outputs are grouped.
 
   rankdbg cast all n
   rankdbg cast 'ranks(tp=0)' p loss
   rankdbg cast 0-3 '!x = [1, 2]'
+  rankdbg cast thread=trainer p loss      of one thread, or one of its actors
 
-Any command of pdb. Equal outputs are shown once, with their ranks. A rank that has not
-come back (it has stepped into a collective, and waits for others) is named with where it
-is; a later cast with the command `.` shows what has arrived since.
+Any pdb command. Equal outputs are shown once, with their ranks. If the command has not
+returned in a rank (a step into a collective waits for the other ranks), the rank is listed
+with its current position; cast the command `.` later to see its output.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from rankdbg.errors import BadInput
-from rankdbg.frontends.cli import add_common, print_json
-
-WAIT = "."
+from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.reports.documents import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, ranks="required")
-    parser.add_argument("--yes", action="store_true", help="yes, quit shall end the ranks")
+    parser.add_argument("--yes", action="store_true", help="really quit: this terminates the ranks")
     parser.add_argument(
-        "command", nargs="+", metavar="COMMAND", help="in quotes if a word of it begins with -"
+        "command",
+        nargs="+",
+        metavar="COMMAND",
+        help="a pdb command; quote it if a word begins with -",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.reports.casts import CastReport
-    from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.frontends.reports.sources import Sources
+    from rankdbg.frontends.reports.casts import print_cast
+    from rankdbg.frontends.reports.ranks import choose_from
+    from rankdbg.frontends.reports.sources import warn_of_differences
     from rankdbg.frontends.terminal import Terminal
+    from rankdbg.investigations.casts import CastOutputs
+    from rankdbg.investigations.debugger_commands import check_command
+    from rankdbg.investigations.stop_addresses import command, parse_address
+    from rankdbg.investigations.stop_sources import Sources
 
     line = check_command(options.command, options.yes)
     with open_session(options) as session:
-        ranks, everybody = choose(session, options)
+        address = parse_address(options.ranks)
+        ranks, all_ranks = choose_from(session, options, address.ranks)
         sources = Sources(session)
-        report = CastReport(sources.command(ranks, line), everybody)
-        warnings = sources.tell(everybody)
+        answers = command(sources, address, ranks, all_ranks, line)
+        outputs = CastOutputs(answers, all_ranks, sources.take_differences())
+        warn_of_differences(outputs.differences, all_ranks)
         if options.json:
-            print_json("cast", {**report.as_json(), "warnings": warnings})
+            print_json("cast", outputs.as_json())
         else:
-            report.print(Terminal())
-    return 0 if report.answered else 1
-
-
-def check_command(command: str | list[str], yes: bool) -> str | None:
-    """The line for pdb; None where only the last one is waited for."""
-    text = command if isinstance(command, str) else " ".join(command)
-    if not command:
-        raise BadInput("no command to cast", hint="rankdbg cast all p loss")
-    if text.strip() == WAIT:
-        return None
-    if text.strip() in ("q", "quit", "exit"):
-        if not yes:
-            raise BadInput(
-                f"{text.strip()} would end these ranks, and with them the job",
-                hint="rankdbg continue lets them go on; if it is meant: cast --yes",
-            )
-        return "quit rank\n"
-    if "\n" in text:
-        # pdb reads a line; several are a block of code.
-        return f"!exec({text!r})\n"
-    return text + "\n"
+            print_cast(Terminal(), outputs)
+    return 0 if outputs.answered else 1

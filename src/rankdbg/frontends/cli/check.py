@@ -1,21 +1,24 @@
-"""What works on every node of a target, and what to change.
+"""Check what works on each node of a target, and what to change.
 
   rankdbg check -t ssh:gpu-1,gpu-2
   rankdbg check -t slurm:4711
 
-Connects, tries every way of looking into processes on every node, and says what it found;
-equal findings of many nodes are one line. Exit status 1 if something does not work.
+Connects to every node and tries every way of inspecting processes there. Equal findings
+of several nodes are one line. Exit status 1 if something does not work.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rankdbg.errors import RankdbgError
-from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.reports.documents import print_json
 
-_MARKS = {True: "ok", None: "-"}
+if TYPE_CHECKING:
+    from rankdbg.investigations.node_checks import NodeChecks
+
+UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,55 +27,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
+    from rankdbg.investigations.node_checks import NodeChecks
 
     with open_session(options) as session:
-        found = session.check()
+        checks = NodeChecks(session.check())
     if options.json:
-        print_json("check", {"nodes": {node: _json(answer) for node, answer in found.items()}})
+        print_json("check", checks.as_json())
     else:
-        _print(found)
-    return 0 if all(_works(answer) for answer in found.values()) else 1
+        _print(checks)
+    return 0 if checks.works else 1
 
 
-def _works(answer: dict[str, Any] | RankdbgError) -> bool:
-    if isinstance(answer, RankdbgError):
-        return False
-    return all(finding["works"] is not False for finding in answer.values())
+def _print(checks: NodeChecks) -> None:
+    import textwrap
 
-
-def _json(answer: dict[str, Any] | RankdbgError) -> dict[str, Any]:
-    if isinstance(answer, RankdbgError):
-        return {"reached": False, "reason": str(answer), "findings": {}}
-    return {"reached": True, "reason": "", "findings": answer}
-
-
-def _print(found: dict[str, dict[str, Any] | RankdbgError]) -> None:
     from rankdbg.frontends.terminal import Terminal
 
     terminal = Terminal()
-    findings: dict[str, dict[tuple[bool | None, str], list[str]]] = {}
-    failures: dict[str, list[str]] = {}
-    for node, answer in found.items():
-        if isinstance(answer, RankdbgError):
-            failures.setdefault(str(answer), []).append(node)
-            continue
-        for name, finding in answer.items():
-            same = findings.setdefault(name, {})
-            same.setdefault((finding["works"], finding["text"]), []).append(node)
-    width = max(map(len, findings), default=0)
-    for name, texts in findings.items():
-        for (works, text), nodes in texts.items():
-            mark = terminal.red("NO") if works is False else f"{_MARKS[works]:2}"
-            terminal.print(f"{mark}  {name:{width}}  {text}{_on(nodes, found)}")
-    for reason, nodes in failures.items():
+    rows = checks.rows()
+    width = max((len(name) for _, name, _, _ in rows), default=0)
+    room = max(40, terminal.width - width - 6)
+    for mark, name, text, where in rows:
+        shown = terminal.red(mark) if mark == "NO" else f"{mark:2}"
+        on = f"   ({where.replace(' ', UNBROKEN)})" if where else ""
+        lines = textwrap.wrap(f"{text}{on}", room, break_on_hyphens=False) or [""]
+        first, *more = (line.replace(UNBROKEN, " ") for line in lines)
+        terminal.print(f"{shown}  {name:{width}}  {first}")
+        for line in more:
+            terminal.print(f"{'':{width + 6}}{line}")
+    for reason, nodes in checks.unreached().items():
         terminal.print(f"{terminal.red('NO')}  cannot be reached: {', '.join(nodes)}")
         for line in reason.splitlines():
             terminal.print(f"    {line}")
-
-
-def _on(nodes: list[str], found: dict[str, Any]) -> str:
-    """Where it was found, unless that is everywhere."""
-    if len(nodes) == len(found):
-        return "" if len(found) == 1 else f"   (all {len(found)} nodes)"
-    shown = ", ".join(nodes[:4]) + (f" and {len(nodes) - 4} more" if len(nodes) > 4 else "")
-    return f"   (on {shown})"

@@ -1,12 +1,12 @@
-"""Who is missing from which collective, by PyTorch's flight recorder.
+"""Which ranks are missing from which collective, from PyTorch's flight recorder.
 
   rankdbg collectives                       ask the ranks of a running job
   rankdbg collectives --dumps DIR           dumps of a job: pickle or JSON
   rankdbg collectives --dumps trace_rank_*
 
-First who holds the others up and why, then each process group: what every rank has
-entered and finished last, who is missing, and where ranks came with another operation,
-size or type. gloo and NCCL, groups of some ranks, send and recv.
+Prints the culprit and the cause, then for each process group: the last collective that
+each rank entered and finished, the missing ranks, and mismatches of operation, size or
+type. Supports gloo and NCCL, subgroups, send and recv.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.cli import add_common, add_save, print_json
+from rankdbg.frontends.cli import add_common, add_save
+from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from rankdbg.frontends.reports.collectives import CollectiveReport
+    from rankdbg.investigations.collective_waits import CollectiveWaits
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,68 +29,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dumps",
         nargs="+",
         metavar="DIR|FILE",
-        help="read these dumps of the flight recorder instead of asking a job",
+        help="read these dumps of the flight recorder instead of querying a job",
     )
-    parser.add_argument("--full", action="store_true", help="every group and every mismatch")
+    parser.add_argument("--full", action="store_true", help="show every group and every mismatch")
     add_save(parser)
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reports.collectives import print_collectives
     from rankdbg.frontends.terminal import Terminal
 
-    report = _of_dumps(options) if options.dumps else _of_job(options)
+    waits = _of_dumps(options) if options.dumps else _of_job(options)
     if options.json:
-        print_json("collectives", report.as_json())
+        print_json("collectives", waits.as_json())
     else:
-        report.print(Terminal(), full=options.full)
-    if report.has_evidence:
+        print_collectives(Terminal(), waits, full=options.full)
+    if waits.has_evidence:
         return 0
     sys.stderr.write(
-        "hint: torch's recorder keeps collectives if TORCH_FR_BUFFER_SIZE (in older versions\n"
-        "  TORCH_NCCL_TRACE_BUFFER_SIZE) is above 0 when the job starts\n"
+        "hint: to record collectives, set TORCH_FR_BUFFER_SIZE (in older versions of torch\n"
+        "  TORCH_NCCL_TRACE_BUFFER_SIZE) to a number above 0 when the job starts\n"
     )
     return 1
 
 
-def _of_dumps(options: argparse.Namespace) -> CollectiveReport:
+def _of_dumps(options: argparse.Namespace) -> CollectiveWaits:
     from rankdbg import selection
-    from rankdbg.frontends.dump_files import read_dumps
-    from rankdbg.frontends.reports.collectives import CollectiveReport
+    from rankdbg.investigations.collective_waits import CollectiveWaits
+    from rankdbg.investigations.dump_files import read_dumps
     from rankdbg.types import ProcessKey, Rank
-    from rankdbg.verdicts.collectives import judge
+    from rankdbg.verdicts.collectives.culprits import judge
+    from rankdbg.verdicts.collectives.worlds import World
 
     for given, name in ((options.target, "-t"), (options.job, "--job"), (options.save, "--save")):
         if given:
-            raise BadInput(f"--dumps reads files and takes no {name}")
+            raise BadInput(f"--dumps reads files and does not take {name}")
     dumps = read_dumps(options.dumps)
     if not dumps.traces:
         why = [f"{file}: {reason}" for file, reason in dumps.skipped[:8]]
-        raise BadInput("none of these files is a dump of a flight recorder", *why)
+        raise BadInput("none of these files is a flight recorder dump", *why)
     findings = judge(dumps.traces, "it left no dump", longer_than=0.0)
     roster = [Rank(ProcessKey("", n, 0), job="", number=n) for n in findings.job.ranks]
     chosen = selection.pick(selection.parse(options.ranks), roster)
-    shown = [rank.number for rank in chosen if rank.number is not None]
-    return CollectiveReport(findings, skipped=dumps.skipped, shown=shown)
+    world = World(findings, {rank.pid: rank for rank in roster})
+    shown = [rank.process for rank in chosen]
+    return CollectiveWaits([world], skipped=dumps.skipped, chosen=shown)
 
 
-def _of_job(options: argparse.Namespace) -> CollectiveReport:
-    from rankdbg.frontends.live_traces import traces_of
+def _of_job(options: argparse.Namespace) -> CollectiveWaits:
     from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.reports.collectives import CollectiveReport
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.types import Silence
-    from rankdbg.verdicts.collectives import judge
+    from rankdbg.investigations.live_traces import read_collectives
 
     with open_session(options) as session:
-        chosen, everybody = choose(session, options)
-        # All are asked, whoever is to be shown: those who wait tell about the others.
-        ranks = [rank for rank in everybody if rank.kind == "rank"]
-        answers = session.collectives(ranks)
+        chosen, all_ranks = choose(session, options)
+        waits = read_collectives(session, chosen, all_ranks)
         if options.save:
             session.save(options.save)
-    return CollectiveReport(
-        judge(traces_of(answers)),
-        silent=[answer for answer in answers if isinstance(answer, Silence)],
-        everybody=everybody,
-        shown=[rank.number for rank in chosen if rank.number is not None],
-    )
+    return waits

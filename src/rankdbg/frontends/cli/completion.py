@@ -4,7 +4,7 @@
   zsh:   eval "$(rankdbg completion zsh)"         in ~/.zshrc, after compinit
   fish:  rankdbg completion fish | source         in ~/.config/fish/config.fish
 
-Completes verbs, options, jobs, and the dimensions, roles and states of the job that runs.
+Completes verbs, options, jobs, and the dimensions, roles and states of the running job.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def complete(words: list[str]) -> int:
-    """What the shell's script calls: the words so far, the last one unfinished."""
+    """Called by the shell script: the words so far, the last one incomplete."""
     *before, unfinished = (words[1:] if words[:1] == ["--"] else words) or [""]
     # bash takes = for a word of its own.
     prefix = unfinished if unfinished != "=" else ""
@@ -82,7 +82,7 @@ def candidates(before: list[str]) -> Iterable[str]:
     wanted = next((a for a in actions if not a.option_strings), None)
     if wanted is None or len([w for w in before[1:] if not w.startswith("-")]) > 0:
         return options
-    if wanted.dest == "ranks":
+    if wanted.metavar in ("RANKS", "RANKS|FILE"):
         return [*options, "all", *_labels()]
     return [*options, *map(str, wanted.choices or ())]
 
@@ -98,7 +98,7 @@ def _jobs() -> list[str]:
 
 
 def _labels() -> list[str]:
-    """What the ranks of the jobs here can be selected by."""
+    """The labels by which local ranks can be selected."""
     from rankdbg.session import Session
 
     try:

@@ -1,7 +1,8 @@
-"""Let stopped ranks go on.
+"""Let stopped ranks continue.
 
-rankdbg continue             all of them
-rankdbg continue tp=0        these
+rankdbg continue             all stopped ranks
+rankdbg continue tp=0        these ranks
+rankdbg continue thread=trainer     one thread, or one of several actors of a process
 """
 
 from __future__ import annotations

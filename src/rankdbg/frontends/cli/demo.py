@@ -1,8 +1,8 @@
 """A small real job that hangs, and what rankdbg says about it.
 
 Eight processes train together over a ring of sockets; in one of them a read does not
-come back, and the others wait. Nothing is simulated: --keep leaves the job running, to
-try every verb on it.
+return, and the others wait. Nothing is simulated. With --keep the job keeps running, so that
+you can try the other verbs on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import rankdbg
+from rankdbg import _version
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends import cli
 from rankdbg.frontends.terminal import Terminal
@@ -28,11 +28,11 @@ from rankdbg.frontends.terminal import Terminal
 WORLD = 8
 MESH = "dp=4,tp=2"
 SECONDS_TO_HANG = 30.0
-PAUSE = 0.2  # between two looks: ranks that are starting need the processor
+PAUSE = 0.2  # between two polls: ranks that are starting need the CPU
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", action="store_true", help="leave the job running")
+    parser.add_argument("--keep", action="store_true", help="keep the job running")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,16 +48,16 @@ def run(options: argparse.Namespace) -> int:
         _show(terminal, "why", *ranks)
         if options.keep:
             terminal.print()
-            terminal.print(f"The job goes on: rankdbg ps --job {job}")
-            terminal.print(f"End it with:     kill {launcher.pid}")
+            terminal.print(f"The job keeps running: rankdbg ps --job {job}")
+            terminal.print(f"End it with:           kill {launcher.pid}")
     return 0
 
 
 @contextmanager
 def _job_that_hangs(terminal: Terminal, job: str, keep: bool) -> Iterator[subprocess.Popen[bytes]]:
-    # Copied out: the job is not to look like a part of rankdbg.
+    # A copy: the job must not look like a part of rankdbg.
     place = Path(tempfile.mkdtemp(prefix="rankdbg-demo-"))
-    for path in (Path(rankdbg.__file__).parent / "demo").glob("[a-z]*.py"):
+    for path in (Path(_version.__file__).parent / "demo").glob("[a-z]*.py"):
         shutil.copy(path, place)
     command = ["run", "--mesh", MESH, "--job", job, "--"]
     command += [Path(sys.executable).name, "launch.py", str(WORLD), str(place)]
@@ -86,14 +86,14 @@ def _job_that_hangs(terminal: Terminal, job: str, keep: bool) -> Iterator[subpro
 
 
 def _with_package() -> str:
-    """The job's own rankdbg is this one, however it came to be importable."""
-    here = str(Path(rankdbg.__file__).resolve().parents[1])
+    """A PYTHONPATH with which the job imports this rankdbg."""
+    here = str(Path(_version.__file__).resolve().parents[1])
     return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
 
 
 def _wait_until_it_hangs(job: str) -> None:
-    """Until every rank is there and none of them moves."""
-    from rankdbg.frontends.reports.stacks import StackReport
+    """Until all ranks have started and none of them moves."""
+    from rankdbg.investigations.stacks import MergedStacks
     from rankdbg.session import Session
 
     deadline = time.monotonic() + SECONDS_TO_HANG
@@ -104,8 +104,8 @@ def _wait_until_it_hangs(job: str) -> None:
                 time.sleep(PAUSE)
                 continue
             seen, silent = session.stacks(ranks, samples=2, interval=0.2)
-            report = StackReport(seen, silent, ranks)
-            if report.odd and not any(stack.moving for stack in report.stacks):
+            merged = MergedStacks(seen, silent, ranks)
+            if merged.odd and not any(stack.moving for stack in merged.stacks):
                 return
     raise RankdbgError("the demo's job did not start in time", hint="try again: rankdbg demo")
 

@@ -1,50 +1,62 @@
-"""What the logs say: what failed first, why, and what to do about it.
+"""Find in the logs what failed first, why, and what to do.
 
-  rankdbg doctor                          of the job that runs here, or has run
-  rankdbg doctor -t ray:auto              on all nodes, scanned where they lie
-  rankdbg doctor logs/                    every log below, no job needed
+  rankdbg doctor                          the running job, or the last one
+  rankdbg doctor -t ray:auto              logs on all nodes, scanned in place
+  rankdbg doctor logs/                    all logs in a directory, no job needed
   rankdbg doctor slurm-4711.out rank*.err
-  rankdbg doctor --follow                 what happens, as it happens
+  rankdbg doctor logs/ --full             all failures, phases, harmless lines
+  rankdbg doctor --follow                 report events as they happen
   rankdbg doctor logs/ --rules mine.toml  with rules of your own
 
-The first cause comes first, with the rank and the lines that show it; then what is only
-a consequence of it, what belongs to the job being taken down, in which phase each rank is
-and whether its silence is normal, how the nodes do (GPUs, kernel messages, disks,
-memory, processes), and what looks alarming and is harmless. Exit status 1 if something
-has failed.
+Prints what failed first, where and when, with the line that shows it; what follows from it,
+what to do, and how sure that is. What a job has overcome, and what belongs to other jobs, is
+not a cause. Of a job that runs, one line says whether it is stuck; rankdbg why tells more.
+With --full also the lines of each failure, the phase of each rank and whether it
+has logged recently enough, and messages that look alarming but are harmless. Exit status 1 if
+something has failed.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from rankdbg.frontends.cli import print_json
+from rankdbg.frontends.reports.documents import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from rankdbg.frontends.reading_logs import add_log_arguments
+    from rankdbg.frontends.cli.log_options import add_log_arguments
 
     add_log_arguments(parser)
+    parser.add_argument(
+        "--full", action="store_true", help="all failures with their lines, phases, harmless lines"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.following_logs import EVENTS, follow
-    from rankdbg.frontends.reading_logs import open_source, read_once
-    from rankdbg.frontends.reports.doctor import DoctorReport
+    from rankdbg.frontends.cli.log_options import open_source, read_once
+    from rankdbg.frontends.following_logs import follow
+    from rankdbg.frontends.reports.doctor import print_diagnosis, print_full_diagnosis
     from rankdbg.frontends.saving_reports import save_report
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.verdicts.log_rules import load_rules
+    from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
+    from rankdbg.investigations.logs.log_events import EVENTS
+    from rankdbg.investigations.verdicts_with_logs import find_hang
+    from rankdbg.verdicts.rules.log_rules import load_rules
 
     rules = load_rules(options.rules)
     with open_source(options, rules.patterns(), around=True) as source:
         if options.follow:
-            report = follow(source, rules, options.json, EVENTS)
+            diagnosis = follow(source, rules, options.json, EVENTS)
         else:
-            report = DoctorReport(read_once(source), rules, source.state)
+            read = read_once(source)
+            diagnosis = LogDiagnosis.of(read, rules, source.state, find_hang(source))
+        scans = source.scans()
     if not options.follow and options.json:
-        print_json("doctor", report.as_json())
+        print_json("doctor", diagnosis.as_json())
     elif not options.follow:
-        report.print(Terminal())
+        show = print_full_diagnosis if options.full else print_diagnosis
+        show(Terminal(), diagnosis)
     if options.save:
-        save_report(options.save, "doctor", report)
-    return 1 if report.diagnosis.failures and not options.follow else 0
+        save_report(options.save, "doctor", diagnosis, print_full_diagnosis)
+    rules.check_slow(scans)
+    return 1 if diagnosis.failures and not options.follow else 0

@@ -1,11 +1,11 @@
-"""Ports of a node's loopback, here: through the channel that the job's launcher already is.
+"""Forward local ports to the loopback interface of a node, through the job's launcher.
 
   rankdbg forward -t k8s:ns/pod 5678
   rankdbg forward -t ssh:gpu-1,gpu-2 5678-5685
   rankdbg forward -t slurm:4711 8265:18265
 
-Nothing but the node has to be reachable. A channel that breaks is opened again by itself, and
-the next connection goes through it. Of several nodes each gets ports of its own here.
+Only the node has to be reachable. If the connection to the node breaks, rankdbg reopens it
+for the next client. With several nodes, each gets its own local ports.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ports",
         nargs="+",
         metavar="PORT",
-        help="5678, 5678-5685, or THERE:HERE where the port here shall be another",
+        help="5678, 5678-5685, or REMOTE:LOCAL for another local port",
     )
-    parser.add_argument("--node", help="which node, where the target has several")
+    parser.add_argument("--node", help="which node, if the target has several")
     add_target(parser)
     add_timeout(parser)
 
@@ -59,14 +59,14 @@ def _apart(ports: list[tuple[int, int]]) -> int:
 
 
 def parse_ports(text: str) -> list[tuple[int, int]]:
-    """5678, 5678-5685 or THERE:HERE -> pairs of a port there and one here."""
+    """5678, 5678-5685 or REMOTE:LOCAL -> pairs of a remote and a local port."""
     there, colon, here = text.partition(":")
     first, dash, last = there.partition("-")
     numbers = (first, last if dash else first, here if colon else first)
     if not all(part.isascii() and part.isdigit() and int(part) < 65536 for part in numbers):
         hint = "5678, 5678-5685 or 5678:15678"
-        raise BadInput(f"{text!r} is not a port or a range of ports", hint=hint)
+        raise BadInput(f"invalid port {text!r}: expected a port or a range of ports", hint=hint)
     low, high, begin = map(int, numbers)
     if not 0 < low <= high:
-        raise BadInput(f"{text!r} holds no port", hint="5678-5685, the lower one first")
+        raise BadInput(f"empty port range {text!r}", hint="5678-5685, the lower port first")
     return [(port, begin + port - low if begin else 0) for port in range(low, high + 1)]

@@ -1,36 +1,40 @@
-"""Stop running ranks where they are: each at the next line of Python of its main thread.
+"""Stop running ranks where they are: each at the next Python line of its main thread.
 
   rankdbg pause all
   rankdbg pause tp=0
-  rankdbg pause 3 --cancel     it has not stopped yet, and shall not
+  rankdbg pause 3 --cancel     cancel a pause that has not taken effect
 
-A rank that is in C (it waits in a collective, for a lock, in recv) is named with where it
-is, and stops as soon as it comes back.
+A rank that is in C code (waiting in a collective, for a lock or in recv) is listed with
+its current position, and stops as soon as it returns to Python.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.reports.documents import print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, ranks="required")
-    parser.add_argument("--cancel", action="store_true", help="what has not stopped yet shall not")
+    parser.add_argument(
+        "--cancel", action="store_true", help="cancel pauses that have not taken effect"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.reports.pauses import PauseReport
     from rankdbg.frontends.reports.ranks import choose
+    from rankdbg.frontends.reports.stops import print_pauses
     from rankdbg.frontends.terminal import Terminal
+    from rankdbg.investigations.stops import PausedRanks
 
     with open_session(options) as session:
-        ranks, everybody = choose(session, options)
-        report = PauseReport(session.pause(ranks, options.cancel), everybody)
+        ranks, all_ranks = choose(session, options)
+        paused = PausedRanks(session.pause(ranks, options.cancel), all_ranks)
         if options.json:
-            print_json("pause", report.as_json())
+            print_json("pause", paused.as_json())
         else:
-            report.print(Terminal())
-    return 0 if report.answers else 1
+            print_pauses(Terminal(), paused)
+    return 0 if paused.answered else 1

@@ -1,11 +1,12 @@
-"""Jobs and ranks: who is there, in what state, where.
+"""Jobs and their ranks: state, current function, since when.
 
   rankdbg ps               equal rows are folded
   rankdbg ps tp=0          only these ranks
-  rankdbg ps --all         a row for each process, launchers and helpers too
+  rankdbg ps --all         a row for each process, also launchers, helpers
 
 States: running; stopped (at a breakpoint, by a signal or by a debugger); blocked (in
-the kernel, or it holds the GIL); zombie; gone; no agent (can be looked at from outside).
+the kernel, or holding the GIL); exiting; zombie; gone; no agent (can be inspected from
+outside with py-spy).
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 from rankdbg import grouping, selection
-from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli import add_common
 from rankdbg.frontends.reaching import open_session
-from rankdbg.frontends.reports.ranks import Paths, frame_json, label, marked
+from rankdbg.frontends.reports.documents import print_json
+from rankdbg.frontends.reports.ranks import marked
+from rankdbg.frontends.reports.rows import print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
-from rankdbg.session import Roster, check_job
+from rankdbg.investigations.job_lists import JobList, extents, list_jobs, only_ranks
+from rankdbg.investigations.rank_labels import Paths, label
+from rankdbg.text.escapes import visible_line
 from rankdbg.types import Rank
 
 MOST_ROWS = 20
 NARROWEST = 12
+MOST_DIMENSIONS = 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,75 +40,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     parsed = selection.parse(options.ranks)
     with open_session(options) as session:
-        roster = session.roster()
-        jobs = roster.jobs(options.everything)
-        check_job(roster, jobs, options.job)
-        if options.job is not None:
-            jobs = {options.job: jobs[options.job]}
-        everybody = [rank for ranks in jobs.values() for rank in ranks]
-        chosen = {id(rank) for rank in selection.pick(parsed, everybody)}
-        shown = {
-            job: [rank for rank in _in_order(ranks) if id(rank) in chosen]
-            for job, ranks in jobs.items()
-        }
-        if options.json:
-            print_json("ps", _json(shown, roster, session.cluster.origin))
-        else:
-            _print(shown, roster, options.everything, session.cluster.origin)
+        found = list_jobs(session, parsed, options.job, options.everything)
+    if options.json:
+        print_json("ps", found.as_json())
+    else:
+        _print(found, options.everything)
     return 0
 
 
-def _in_order(ranks: Sequence[Rank]) -> list[Rank]:
-    return sorted(ranks, key=lambda r: (r.number is None, r.number or 0, r.host, r.pid))
-
-
-# --- for people ---------------------------------------------------------------------------
-
-
-def _print(jobs: dict[str, list[Rank]], roster: Roster, everything: bool, origin: str) -> None:
+def _print(found: JobList, everything: bool) -> None:
     terminal = Terminal()
-    if origin:
-        terminal.print(terminal.dim(origin))
-    for number, (job, ranks) in enumerate(jobs.items()):
+    if found.origin:
+        terminal.print(terminal.dim(found.origin))
+    for number, (job, ranks) in enumerate(found.jobs.items()):
         if not ranks:
             continue
         if number:
             terminal.print()
-        terminal.print(_title(terminal, job, ranks, roster))
+        terminal.print(_title(terminal, job, ranks, found))
         rows = _unfolded(ranks) if everything else _folded(ranks)
         _print_table(terminal, rows)
-    for node, reason in roster.silent_nodes.items():
-        terminal.print(f"silent: node {node}  ({reason})")
-    for note in roster.notes:
-        terminal.print(terminal.dim(f"note: {note}"))
+    for node, reason in found.silent_nodes.items():
+        print_wrapped(terminal, f"no response: node {node}  ({reason})")
+    for note in found.notes:
+        print_wrapped(terminal, terminal.dim(f"note: {note}"))
 
 
-def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], roster: Roster) -> str:
-    members = [rank for rank in ranks if rank.kind == "rank"]
-    hosts = {rank.host for rank in members}
-    extents = _extents(members)
+def _mesh(ranks: Sequence[Rank]) -> str:
+    """hosts=2 gpus=8; hosts=2 gpus=3-5, where the hosts have different numbers of ranks"""
+    sizes: dict[str, object] = {**extents(ranks)}
+    if sizes.keys() == {"hosts", "gpus"}:
+        counts = Counter(rank.coordinates.get("hosts") for rank in ranks).values()
+        if min(counts) != max(counts):
+            sizes["gpus"] = f"{min(counts)}-{max(counts)}"
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], found: JobList) -> str:
+    own = only_ranks(ranks)
+    hosts = {rank.host for rank in own}
+    inside = f" (in {found.inside[job]})" if job in found.inside else ""
     parts = [
-        f"job {terminal.bold(job)}",
-        f"{len(members)} rank{'s' * (len(members) != 1)} on "
-        f"{len(hosts)} node{'s' * (len(hosts) != 1)}",
-        " ".join(f"{name}={size}" for name, size in extents.items()),
+        f"job {terminal.bold(job)}{inside}",
+        f"{len(own)} rank{'s' * (len(own) != 1)} on {len(hosts)} node{'s' * (len(hosts) != 1)}",
+        _mesh(own),
     ]
-    living = [roster.ages[rank.process] for rank in members if rank.state != "gone"]
+    living = [found.ages[rank.process] for rank in own if rank.state != "gone"]
     if living:
         parts.append(f"for {duration(max(living))}")
-    steps = {rank.step for rank in members if rank.step is not None}
+    steps = {rank.step for rank in own if rank.step is not None}
     if steps:
         low, high = min(steps), max(steps)
         parts.append(f"step {low}" if low == high else f"steps {low} to {high}")
     return "   ".join(part for part in parts if part)
-
-
-def _extents(ranks: Sequence[Rank]) -> dict[str, int]:
-    extents: dict[str, int] = {}
-    for rank in ranks:
-        for name, value in rank.coordinates.items():
-            extents[name] = max(extents.get(name, 0), value + 1)
-    return extents
 
 
 Row = list[str]
@@ -138,7 +128,7 @@ def _folded(ranks: Sequence[Rank]) -> list[Row]:
 
 
 def _odd_in_their_roles(groups: list[tuple[object, list[Rank]]]) -> list[bool]:
-    """Few among those that do the same: a driver is alone in being one."""
+    """Outliers among ranks of the same role: a single driver is not one."""
     odd = [False] * len(groups)
     places: dict[str, list[int]] = {}
     for place, (_, members) in enumerate(groups):
@@ -158,8 +148,11 @@ def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
     placed = ["COORDINATES"] if any(rank.coordinates for rank in ranks) or not called else []
     head = ["RANK", *placed, "ROLE", *called, "HOST", "PID", "STATE", "WHERE", "", ""]
     rows: list[Row] = [head]
+    shown = _telling_dimensions(ranks)
     for rank, name in zip(ranks, names, strict=True):
-        coordinates = " ".join(f"{name}={value}" for name, value in rank.coordinates.items())
+        coordinates = " ".join(
+            f"{d}={place}" for d, place in rank.coordinates.items() if d in shown
+        )
         rows.append(
             [
                 "-" if rank.number is None else str(rank.number),
@@ -177,16 +170,28 @@ def _unfolded(ranks: Sequence[Rank]) -> list[Row]:
     return rows
 
 
+def _telling_dimensions(ranks: Sequence[Rank]) -> set[str]:
+    """Of many dimensions, those in which ranks differ: Megatron has five, most of size 1."""
+    places: dict[str, set[int]] = {}
+    for rank in ranks:
+        for name, place in rank.coordinates.items():
+            places.setdefault(name, set()).add(place)
+    if len(places) <= MOST_DIMENSIONS:
+        return {*places}
+    return {name for name, found in places.items() if len(found) > 1}
+
+
 def _name(rank: Rank, has_twin: bool) -> str:
-    """What its launcher calls it: the actor's name if it has one, and the worker. Monarch's
-    mesh of actors has an id that matters where there are two of one name."""
+    """Its name in the launcher: the name of the actor if it has one, and the worker. The id of a
+    Monarch actor mesh is added if two meshes have the same name."""
     if has_twin and "actor_mesh" in rank.names:
         return rank.names["actor_mesh"][:8]
     return f"{rank.names.get('actor', '')} {rank.names.get('worker', '')[:8]}".strip()
 
 
 def _print_table(terminal: Terminal, rows: list[Row]) -> None:
-    """Columns as wide as they need to be and can be; the last one may get its own line."""
+    """Columns as wide as needed and possible; the last one may get its own line."""
+    rows = [[visible_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
     while sum(widths) + 2 * len(widths) > terminal.width and max(widths) > NARROWEST:
         widths[widths.index(max(widths))] -= 1
@@ -206,52 +211,5 @@ def _print_table(terminal: Terminal, rows: list[Row]) -> None:
 
 
 def _fit(cell: str, width: int) -> str:
-    """The end of a file:line tells more than its beginning, of anything else the beginning."""
+    """Cut a file:line at its beginning, and other text at its end."""
     return cut_path(cell, width) if ":" in cell else cut(cell, width)
-
-
-# --- for programs -------------------------------------------------------------------------
-
-
-def _json(jobs: dict[str, list[Rank]], roster: Roster, origin: str) -> dict[str, Any]:
-    return {
-        "origin": origin,
-        "jobs": [
-            {
-                "job": job,
-                "ranks": selection.format_numbers(
-                    r.number for r in ranks if r.number is not None and r.kind == "rank"
-                ),
-                "count": sum(r.kind == "rank" for r in ranks),
-                "mesh": _extents([r for r in ranks if r.kind == "rank"]),
-            }
-            for job, ranks in jobs.items()
-        ],
-        "ranks": [_rank_json(rank, roster) for ranks in jobs.values() for rank in ranks],
-        "silent_nodes": roster.silent_nodes,
-        "notes": roster.notes,
-    }
-
-
-def _rank_json(rank: Rank, roster: Roster) -> dict[str, Any]:
-    return {
-        "job": rank.job,
-        "rank": rank.number,
-        "kind": rank.kind,
-        "coordinates": dict(rank.coordinates),
-        "role": rank.role,
-        "names": dict(rank.names),
-        "host": rank.host,
-        "pid": rank.pid,
-        "start": rank.process.start,
-        "state": rank.state,
-        "detail": rank.detail,
-        "where": frame_json(rank.where),
-        "step": rank.step,
-        "agent": rank.agent,
-        "world": rank.world,
-        "local_rank": rank.local_rank,
-        "seconds": round(roster.ages[rank.process], 1),
-        "python": rank.python,
-        "command": list(rank.command),
-    }

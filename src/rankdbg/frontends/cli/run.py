@@ -5,13 +5,14 @@
   rankdbg run --role rollout --job ppo -- ./start.sh
   rankdbg run --nsys 'train_0' --nsys-steps 3:7 -- torchrun train.py
 
-The command is executed in place of rankdbg: its output, signals and exit status are
-its own. Any Python that it starts, in whatever environment, has the agent.
+The command replaces rankdbg (exec): its output, signals and exit status are its own.
+Every Python process that it starts, in any environment, has the agent.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import shlex
@@ -22,53 +23,88 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import rankdbg
-from rankdbg import identity, nsys
+from rankdbg import _version
 from rankdbg.errors import BadInput
-from rankdbg.mesh import parse as parse_mesh
+from rankdbg.files import foreign_files
+from rankdbg.frontends.job_commands import Command
+from rankdbg.process import identity, nsys_config
+from rankdbg.selection.mesh import parse as parse_mesh
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "rankdbg run [options] -- COMMAND ..."
     parser.add_argument(
-        "--mesh", help="names and sizes of the ranks' dimensions, row-major: pp=2,dp=2,tp=2"
+        "--mesh", help="names and sizes of the mesh dimensions, row-major: pp=2,dp=2,tp=2"
     )
-    parser.add_argument("--role", help="what these ranks do: trainer, rollout, ...")
+    parser.add_argument("--role", help="role of these ranks: trainer, rollout, ...")
     parser.add_argument("--job", help="the job's name (default: made from the command)")
     parser.add_argument(
-        "--break-on-error", action="store_true", help="hold a rank at its uncaught exception"
+        "--break-on-error", action="store_true", help="stop a rank at an uncaught exception"
+    )
+    parser.add_argument(
+        "--stop-on-nan",
+        nargs="?",
+        const="1",
+        choices=("1", "exact"),
+        metavar="exact",
+        help="stop a rank where the first nan appears in a torch module (rankdbg nan tells from "
+        "what); with =exact, also on a GPU in the module itself, which is slower",
     )
     parser.add_argument(
         "--save-on-error",
         metavar="DIR",
-        help="save uncaught exceptions there, to be opened with -t snapshot:DIR",
+        help="save uncaught exceptions to DIR; open them with -t snapshot:DIR",
     )
     parser.add_argument(
         "--hold-timeouts",
         action="store_true",
-        help="process groups of torch wait for a rank that stands in the debugger",
+        help="suspend timeouts of torch process groups while a rank is stopped",
+    )
+    parser.add_argument(
+        "--wait-for-editor",
+        nargs="?",
+        const=0.0,
+        type=_limit,
+        metavar="SECONDS",
+        help="each rank waits before its first line until an editor has set its breakpoints "
+        "(rankdbg vscode, rankdbg dap); with =SECONDS, at most that long",
     )
     parser.add_argument(
         "--nsys",
         metavar="PATTERNS",
-        help="ranks whose role, or script's name, fits one of these run under nsys profile: "
+        help="run ranks whose role or script name matches under nsys profile: "
         "'trainer,*rollout*', train_0 for one rank",
     )
     parser.add_argument(
         "--nsys-steps",
         metavar="FIRST:END",
-        help="only these steps, as rankdbg.progress(step) tells them; 3:7 is 3 to 6; later: when "
-        "rankdbg profile --kind nsys asks",
+        help="record only these steps of rankdbg.progress(step): 3:7 is 3 to 6; later: record "
+        "when rankdbg profile --kind nsys asks",
     )
     parser.add_argument(
         "--nsys-options",
         metavar="JSON",
-        help="""options of nsys profile, as in '{"trace": "cuda,nvtx,osrt"}'""",
+        help="""options for nsys profile: '{"trace": "cuda,nvtx,osrt"}'""",
     )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
 
 
 def run(options: argparse.Namespace) -> int:
+    command = prepare(options)
+    # Python ignores these two signals, and the command would inherit that.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    program, words, environment = command.program, command.words, command.environment
+    try:
+        os.execve(program, words, environment)
+    except OSError as error:
+        if error.errno == errno.ENOEXEC:  # a script without #!: as every shell does
+            os.execve("/bin/sh", ["/bin/sh", program, *words[1:]], environment)
+        raise cannot_run(words[0], error) from None
+
+
+def prepare(options: argparse.Namespace) -> Command:
+    """Check all options, and print the name of the job on stderr."""
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise BadInput("no command to run", hint="rankdbg run -- torchrun train.py")
@@ -76,29 +112,40 @@ def run(options: argparse.Namespace) -> int:
     environment = _environment(job, options.mesh, options.role)
     environment.update(_on_error(options.break_on_error, options.save_on_error))
     if options.hold_timeouts:
-        environment = {**_patience(), **environment, "RANKDBG_HOLD_TIMEOUTS": "1"}
+        environment = {**_nccl_without_watchdog(), **environment, "RANKDBG_HOLD_TIMEOUTS": "1"}
     environment.update(_profiles(options, environment))
+    if options.stop_on_nan:
+        environment["RANKDBG_STOP_ON_NAN"] = options.stop_on_nan
+    environment.pop("RANKDBG_WAIT_FOR_EDITOR", None)
+    if options.wait_for_editor is not None:
+        environment["RANKDBG_WAIT_FOR_EDITOR"] = f"{options.wait_for_editor:g}"
     program = _find_program(command[0])
-    if sys.stderr is not None:  # closed with 2>&-
-        sys.stderr.write(_greeting(job, program, command))
-        sys.stderr.flush()
-    # Python ignores these two, and what is ignored stays so in the command.
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+    if sys.stderr is not None:  # None if closed with 2>&-
+        with contextlib.suppress(OSError):  # full: the command matters more
+            sys.stderr.write(_greeting(job, program, command))
+            sys.stderr.flush()
+    return Command(program, command, environment)
+
+
+def _limit(text: str) -> float:
     try:
-        os.execve(program, command, environment)
-    except OSError as error:
-        if error.errno == errno.ENOEXEC:  # a script without #!: as every shell does
-            os.execve("/bin/sh", ["/bin/sh", program, *command[1:]], environment)
-        raise _cannot_run(command[0], error) from None
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds < float("inf"):
+        raise BadInput(
+            f"invalid time {text!r}: expected a number of seconds above 0",
+            hint="rankdbg run --wait-for-editor=60 -- COMMAND",
+        )
+    return seconds
 
 
 def _checked(kind: str, name: str) -> str:
-    """A name that can be given to --job, or stand in a selection."""
+    """A name that can be given to --job or used in a selection."""
     if not name or not name.isprintable() or name[0] == "-" or set(name) & set(" ,'\"()[]="):
         raise BadInput(
-            f"not a name for a {kind}: {name!r}",
-            "it has no blanks, commas, quotes, brackets or =, and does not begin with -",
+            f"invalid name for a {kind}: {name!r}",
+            "it must not contain spaces, commas, quotes, brackets or =, or begin with -",
         )
     return name
 
@@ -120,14 +167,19 @@ def _find_program(word: str) -> str:
     raise BadInput(f"no such command: {word}", hint="is it on PATH?")
 
 
-def _cannot_run(word: str, error: OSError) -> BadInput:
+def cannot_run(word: str, error: OSError) -> BadInput:
     if error.errno == errno.ENOENT:
-        return BadInput(f"cannot run {word}: its first line (#!) names a program that is not there")
+        return BadInput(
+            f"cannot run {word}: its first line (#!) names a program that does not exist"
+        )
     return BadInput(f"cannot run {word}: {error.strerror}")
 
 
 def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]:
     environment = {**os.environ, "RANKDBG": "1", "RANKDBG_JOB": job}
+    around = os.environ.get("RANKDBG_JOB", "")
+    if around not in ("", job):
+        environment["RANKDBG_OUTER_JOB"] = around
     if "LC_CTYPE" not in _environment_at_start():
         environment.pop("LC_CTYPE", None)  # Python has set it, because the locale is C
     if mesh is None:
@@ -140,7 +192,7 @@ def _environment(job: str, mesh: str | None, role: str | None) -> dict[str, str]
     if environment.get("RANKDBG_DIR"):
         # The command may change its working directory.
         environment["RANKDBG_DIR"] = os.path.abspath(environment["RANKDBG_DIR"])
-    bootstrap = str(Path(rankdbg.__file__).resolve().parent / "agent" / "bootstrap")
+    bootstrap = str(Path(_version.__file__).resolve().parent / "agent" / "bootstrap")
     before = environment.get("PYTHONPATH", "")
     if bootstrap not in before.split(os.pathsep):
         environment["PYTHONPATH"] = os.pathsep.join([bootstrap, before] if before else [bootstrap])
@@ -151,40 +203,42 @@ def _on_error(hold: bool, directory: str | None) -> dict[str, str]:
     environment = {"RANKDBG_BREAK": "error"} if hold else {}
     if directory is not None:
         if not directory or (os.path.exists(directory) and not os.path.isdir(directory)):
-            raise BadInput(f"not a directory to save into: {directory!r}")
-        if _holds_a_saved_job(directory):
-            raise BadInput(f"{directory} holds what was saved of a job", hint="name a new one")
+            raise BadInput(f"invalid --save-on-error {directory!r}: expected a directory")
+        if _contains_snapshot(directory):
+            raise BadInput(f"{directory} already contains a snapshot", hint="use a new directory")
         environment["RANKDBG_SAVE_ON_ERROR"] = os.path.abspath(directory)
     return environment
 
 
 def _profiles(options: argparse.Namespace, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables by which ranks know that they are to run under nsys, checked here: they can
-    only complain into a log."""
+    """The variables that make ranks run under nsys. They are checked here, because a rank can
+    only report an error in its log."""
     given = {
         "--nsys": options.nsys,
         "--nsys-steps": options.nsys_steps,
         "--nsys-options": options.nsys_options,
     }
-    if options.nsys is not None and not nsys.parse_patterns(options.nsys):
-        raise BadInput("--nsys names no ranks", hint="rankdbg run --nsys '*policy*' -- COMMAND")
+    if options.nsys is not None and not nsys_config.parse_patterns(options.nsys):
+        raise BadInput(
+            "--nsys is empty: expected patterns", hint="rankdbg run --nsys '*policy*' -- COMMAND"
+        )
     if options.nsys_steps is not None:
-        nsys.parse_steps(options.nsys_steps, "--nsys-steps")
+        nsys_config.parse_steps(options.nsys_steps, "--nsys-steps")
     if options.nsys_options is not None:
-        nsys.parse_options(options.nsys_options, "--nsys-options")
-    variables = dict(zip(nsys.OURS, given.values(), strict=True))
+        nsys_config.parse_options(options.nsys_options, "--nsys-options")
+    variables = dict(zip(nsys_config.OURS, given.values(), strict=True))
     chosen = {name: value for name, value in variables.items() if value is not None}
     merged = {**environment, **chosen}
-    if chosen and not nsys.parse_patterns(merged.get(nsys.OURS[0], "")):
+    if chosen and not nsys_config.parse_patterns(merged.get(nsys_config.OURS[0], "")):
         option = next(option for option, value in given.items() if value is not None)
         raise BadInput(f"{option} needs --nsys", hint="rankdbg run --nsys '*policy*' -- COMMAND")
-    nsys.read(merged)
+    nsys_config.read(merged)
     return chosen
 
 
-def _patience() -> dict[str, str]:
-    """What NCCL must know before it starts, where the user has not said otherwise: its
-    watchdog shall not end a process whose collective waits for one in the debugger."""
+def _nccl_without_watchdog() -> dict[str, str]:
+    """Settings that NCCL reads at its start, unless the user has set them: its watchdog must
+    not end a process whose collective waits for a rank in the debugger."""
     seconds = 20 * 24 * 3600  # in milliseconds it still fits into 32 bits
     return {
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
@@ -192,14 +246,15 @@ def _patience() -> dict[str, str]:
     }
 
 
-def _holds_a_saved_job(directory: str) -> bool:
-    """By `rankdbg save`, that is; other exceptions there, also of this job's ranks on other
-    machines, do not matter."""
+def _contains_snapshot(directory: str) -> bool:
+    """Saved by `rankdbg save`. Saved exceptions, also those of this job's ranks on other
+    machines, do not count."""
     import json
 
     try:
-        return bool(json.loads(Path(directory, "snapshot.json").read_bytes()).get("nodes"))
-    except (OSError, ValueError, AttributeError):
+        content = foreign_files.read_bytes(Path(directory, "snapshot.json"), 64 << 20)
+        return bool(json.loads(content).get("nodes"))
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 
@@ -212,10 +267,10 @@ def _environment_at_start() -> list[str]:
 
 
 def job_name(command: Sequence[str]) -> str:
-    """From the script that the launcher starts, and four digits. Where srun starts one of us
-    for each rank, the job that they have in common."""
-    if os.environ.get("SLURM_STEP_ID") and os.environ.get("SLURM_JOB_ID"):
-        return f"slurm-{os.environ['SLURM_JOB_ID']}"
+    """The name of the script that the launcher starts, and four digits. If srun starts one
+    `rankdbg run` for each rank, the Slurm job that they share."""
+    if os.environ.get("SLURM_STEP_ID") and identity.slurm_job(os.environ):
+        return f"slurm-{identity.slurm_job(os.environ)}"
     scripts = [word for word in command if word.endswith((".py", ".sh"))]
     if scripts:
         name = Path(scripts[0]).stem
@@ -232,7 +287,7 @@ def _is_python(program: str) -> bool:
 def _greeting(job: str, program: str, command: Sequence[str]) -> str:
     reason = identity.flags_without_agent(command) if _is_python(program) else ""
     if reason and ("S" in identity.invocation(command)[0] or not _has_rankdbg(program)):
-        return f"rankdbg: job {job} has no agent ({reason}); rankdbg stacks looks from outside\n"
+        return f"rankdbg: job {job} has no agent ({reason}); rankdbg stacks reads it from outside\n"
     where = f"-t slurm:{job[6:]}" if job.startswith("slurm-") else f"--job {job}"
     return f"rankdbg: job {job}; look at it with: rankdbg ps {where}\n"
 

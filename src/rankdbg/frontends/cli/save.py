@@ -1,20 +1,22 @@
-"""Keep everything that can be seen now, to look at later or elsewhere.
+"""Save the current state as a snapshot, to look at later or elsewhere.
 
   rankdbg save DIR
   rankdbg stacks -t snapshot:DIR
   rankdbg ask all loss -t snapshot:DIR        variables that were saved
+  rankdbg why -t snapshot:DIR                 the verdict at that moment
 
-The roster, the stacks of all threads with their variables, versions, command lines and
-the environment go into plain files that only you can read. What looks like a secret is
-masked.
+Saves the list of ranks, the stacks of all threads with their variables, versions,
+command lines and the environment as plain files that only you can read. Values
+that look like secrets are masked. The job is watched as `why` watches it: for a
+second, longer where needed.
 """
 
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from rankdbg.frontends.cli import add_common, print_json
+from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.reports.documents import print_json
 from rankdbg.frontends.terminal import Terminal
 
 
@@ -25,17 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
+    from rankdbg.investigations.saved_jobs import save_job
 
     with open_session(options) as session:
-        ranks = session.job(options.job, where=True)
-        session.collect_all(ranks)
-        session.save(options.directory)
-    files = [path for path in Path(options.directory).rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files)
+        saved = save_job(session, options.job, options.directory)
     if options.json:
-        print_json("save", {"directory": options.directory, "ranks": len(ranks), "bytes": size})
+        print_json("save", saved.as_json())
     else:
         terminal = Terminal()
-        terminal.print(f"saved {len(ranks)} ranks in {options.directory} ({size // 1024} KiB)")
-        terminal.print(f"look again with: rankdbg stacks -t snapshot:{options.directory}")
+        terminal.print(f"saved {saved.ranks} ranks in {saved.directory} ({saved.size // 1024} KiB)")
+        terminal.print(f"open it with: rankdbg stacks -t snapshot:{saved.directory}")
     return 0

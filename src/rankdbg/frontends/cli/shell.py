@@ -1,9 +1,9 @@
-"""A prompt for all of this: list, cast, attach, ask, where, ...
+"""Interactive prompt: list, cast, attach, ask, where, ...
 
   rankdbg shell
   echo 'cast ranks(:) p x' | rankdbg shell
 
-It opens on what is stopped. Leaving it, however that happens, leaves the stops as they are.
+Starts with a list of the stopped ranks. Leaving the shell in any way keeps them stopped.
 """
 
 from __future__ import annotations
@@ -22,5 +22,5 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.shell import run_shell
 
     with open_session(options) as session:
-        session.reopens = True
+        session.reopens = session.warm = True
         return run_shell(session, options.job)

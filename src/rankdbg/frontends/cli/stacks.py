@@ -1,18 +1,23 @@
-"""One merged tree of all ranks' stacks, each branch with its ranks.
+"""All ranks' stacks merged into one tree, each branch with its ranks.
 
   rankdbg stacks                      the main thread of every rank
   rankdbg stacks tp=0 --threads all   all threads of these ranks
-  rankdbg stacks --outside            by py-spy, without asking agents
-  rankdbg stacks --native             frames of C and C++ and their threads too
-  rankdbg stacks --cuda               what the GPUs of the odd ones run
-  rankdbg stacks --core core.4711     of a crash: a core file, or what
-                                      faulthandler has written
-  rankdbg stacks --save DIR           keep it; look again with -t snapshot:DIR
+  rankdbg stacks 3 --children         with its data loader workers and all other
+                                      processes below it
+  rankdbg stacks --tasks              and the tasks of asyncio: what each awaits
+  rankdbg stacks --outside            read with py-spy, without the agents
+  rankdbg stacks --native             with C and C++ frames and native threads
+  rankdbg stacks --cuda               kernels on the GPUs of suspect ranks
+  rankdbg stacks --core core.4711     stacks of a crash, from a core file or
+                                      the output of faulthandler
+  rankdbg stacks dumps/ rank7.txt     stack dumps that py-spy, pystack, gdb,
+                                      cuda-gdb or faulthandler have written
+  py-spy dump -p 4711 | rankdbg stacks -
+  rankdbg stacks --save DIR           save it; open it with -t snapshot:DIR
 
-Several samples tell what moves from what stands still. A rank whose agent does not
-answer is read from outside; one that cannot be read either is listed with the reason.
---native, --gdb and --cuda stop a process for a moment to look; those that cannot take it
-(stopped, traced, in state D) are left alone.
+Several samples show which ranks move. A rank whose agent does not respond is read with
+py-spy; a rank that cannot be read is listed with the reason. --native, --gdb and --cuda
+stop a process for a moment; processes that are stopped, traced or in state D are skipped.
 """
 
 from __future__ import annotations
@@ -21,54 +26,63 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from rankdbg.errors import NO_PTRACE, BadInput, CannotLook
-from rankdbg.frontends.cli import add_common, add_save, positive, print_json
+from rankdbg.errors import BadInput
+from rankdbg.frontends.cli import add_common, add_save, positive, split_words
+from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rankdbg.frontends.reports.stacks import StackReport
-    from rankdbg.session import Sampled, Session
-    from rankdbg.types import Rank, Silence
-
-# A sample stops a rank for 0.1 s with pystack, and for seconds with a debugger.
-SAMPLES = {"agent": 3, "py-spy": 3, "native": 2, "gdb": 1, "cuda": 1}
+    from rankdbg.investigations.stacks import MergedStacks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_common(parser, ranks="optional")
+    add_common(parser, ranks="files")
     parser.add_argument(
         "--threads",
         choices=("main", "all"),
-        help="default: main; all where frames of C are asked for; with --core all of Python's",
+        help="default: main; all with --native, --gdb and --cuda; all Python threads with --core",
     )
     parser.add_argument(
         "--samples",
         type=positive,
         metavar="N",
-        help="how many (default: 3; --native: 2; --gdb, --cuda: 1)",
+        help="number of samples (default: 3; --native: 2; --gdb, --cuda: 1)",
     )
     engine = parser.add_mutually_exclusive_group()
-    _engine(engine, "--outside", "py-spy", "read with py-spy, ask no agent")
-    _engine(engine, "--native", "native", "frames of C and C++ too, with pystack")
-    _engine(engine, "--gdb", "gdb", "the same with gdb: slower, unwinds where pystack cannot")
+    _engine(engine, "--outside", "py-spy", "read with py-spy, without the agents")
+    _engine(engine, "--native", "native", "include C and C++ frames, with pystack")
+    _engine(engine, "--gdb", "gdb", "the same with gdb: slower, works where pystack does not")
     engine.add_argument(
         "--cuda",
         nargs="?",
         const="suspects",
-        type=_whom,
+        type=_which_gpus,
         metavar="all",
-        help="with cuda-gdb, what runs on the GPUs of suspects, or of all",
+        help="kernels on the GPUs of suspects (or all ranks), with cuda-gdb",
+    )
+    engine.add_argument(
+        "--probe",
+        dest="engine",
+        metavar="NAME",
+        default="agent",
+        help="read with a probe that a plug-in adds on the nodes",
     )
     engine.add_argument(
         "--core",
         nargs="+",
         metavar="FILE",
-        help="core files, or logs with output of faulthandler, instead of a job",
+        help="core files or logs with faulthandler output, instead of a job",
     )
     parser.add_argument("--exe", metavar="PYTHON", help="the interpreter that wrote the core files")
-    parser.add_argument("--locals", action="store_true", help="show variables of the user's frames")
-    parser.add_argument("--full", action="store_true", help="show every frame of libraries")
+    parser.add_argument(
+        "--children",
+        action="store_true",
+        help="include the processes below the ranks: data loader workers, pools, commands",
+    )
+    parser.add_argument(
+        "--tasks", action="store_true", help="include the tasks of asyncio, and what each awaits"
+    )
+    parser.add_argument("--locals", action="store_true", help="show local variables of user code")
+    parser.add_argument("--full", action="store_true", help="show all library frames")
     add_save(parser)
 
 
@@ -78,88 +92,84 @@ def _engine(group: argparse._MutuallyExclusiveGroup, option: str, engine: str, t
     )
 
 
-def _whom(text: str) -> str:
+def _which_gpus(text: str) -> str:
     if text not in ("all", "suspects"):
         raise argparse.ArgumentTypeError(
-            f"it takes nothing or all, not {text!r}; ranks come first: rankdbg stacks {text} --cuda"
+            f"expected all or nothing, not {text!r}; ranks go first: rankdbg stacks {text} --cuda"
         )
     return text
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.frontends.reports.stacks import print_stacks
     from rankdbg.frontends.terminal import Terminal
 
+    split_words(options)
     if options.exe and not options.core:
-        raise BadInput("--exe goes with --core: the interpreter that wrote the core files")
-    report = _of_files(options) if options.core else _of_job(options)
+        raise BadInput("--exe needs --core: it names the interpreter that wrote the core files")
+    if options.children and (options.core or options.cuda):
+        raise BadInput(f"--children cannot be used with --{'core' if options.core else 'cuda'}")
+    if options.files and (options.core or options.cuda or options.children):
+        raise BadInput("stack dumps are shown as they are, without --core, --cuda and --children")
+    if options.tasks and (options.files or options.core or options.cuda):
+        raise BadInput("--tasks cannot be used with --core, --cuda or stack dumps")
+    read = _of_dumps if options.files else _of_files if options.core else _of_job
+    merged = read(options)
     if options.json:
-        print_json("stacks", report.as_json())
+        print_json("stacks", merged.as_json())
     else:
-        report.print(Terminal(), full=options.full, with_locals=options.locals)
+        print_stacks(Terminal(), merged, full=options.full, with_locals=options.locals)
     if options.save:
-        sys.stderr.write(f"saved; look again with: rankdbg stacks -t snapshot:{options.save}\n")
-    return 0 if report.seen else 1
+        sys.stderr.write(f"saved; open it with: rankdbg stacks -t snapshot:{options.save}\n")
+    return 0 if merged.seen else 1
 
 
-def _of_job(options: argparse.Namespace) -> StackReport:
+def _of_job(options: argparse.Namespace) -> MergedStacks:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.frontends.reports.stacks import StackReport
+    from rankdbg.investigations.reading_stacks import read_stacks
 
     with open_session(options) as session:
-        ranks, everybody = choose(session, options)
-        seen, silent = _look(session, ranks, options)
+        ranks, all_ranks = choose(session, options)
+        merged = read_stacks(
+            session,
+            ranks,
+            all_ranks,
+            engine="cuda" if options.cuda else options.engine,
+            threads=options.threads,
+            samples=options.samples,
+            with_locals=options.locals,
+            children=options.children,
+            tasks=options.tasks,
+            only_suspects=options.cuda == "suspects",
+        )
         if options.save:
             session.save(options.save)
-    return StackReport(seen, silent, everybody)
+    return merged
 
 
-def _look(
-    session: Session, ranks: Sequence[Rank], options: argparse.Namespace
-) -> tuple[list[Sampled], list[Silence]]:
-    engine = "cuda" if options.cuda else options.engine
-    plain = engine in ("agent", "py-spy")
-    threads = options.threads or ("main" if plain else "all")
-    if options.cuda == "suspects":
-        from rankdbg.frontends.suspects import look_closely_at_suspects
-
-        return look_closely_at_suspects(session, ranks, engine, threads, options.locals)
-    seen, silent = session.stacks(
-        ranks,
-        threads=threads,
-        samples=options.samples or SAMPLES[engine],
-        engine=engine,
-        with_locals=options.locals,
-    )
-    if not seen and not plain:
-        _say_if_not_permitted(silent)
-    return seen, silent
-
-
-def _say_if_not_permitted(silent: Sequence[Silence]) -> None:
-    if silent and all(silence.reason.startswith(NO_PTRACE) for silence in silent):
-        why, _, change = silent[0].reason.removeprefix(f"{NO_PTRACE}: ").partition("; ")
-        raise CannotLook(
-            f"cannot read process {silent[0].rank.pid}: {NO_PTRACE}",
-            why,
-            *([change] if change else []),
-            hint="rankdbg stacks asks the agents, who need no permission",
-        )
-
-
-def _of_files(options: argparse.Namespace) -> StackReport:
+def _of_dumps(options: argparse.Namespace) -> MergedStacks:
     from rankdbg import selection
-    from rankdbg.frontends.crash_files import read_crashes
-    from rankdbg.frontends.reports.stacks import StackReport
+    from rankdbg.investigations.stack_dumps import read_stack_dumps
+
+    job = read_stack_dumps(options.files, sys.stdin.buffer)
+    chosen = selection.parse(options.ranks)
+    return job.stacks(chosen, options.everything, options.threads or "main")
+
+
+def _of_files(options: argparse.Namespace) -> MergedStacks:
+    from rankdbg import selection
+    from rankdbg.investigations.crash_files import read_crashes
+    from rankdbg.investigations.stacks import MergedStacks
 
     for given, name in ((options.target, "-t"), (options.job, "--job"), (options.save, "--save")):
         if given:
-            raise BadInput(f"--core reads files and takes no {name}")
+            raise BadInput(f"--core reads files and does not take {name}")
     seen, silent = read_crashes(options.core, options.exe, options.threads or "python")
-    everybody = [sampled.rank for sampled in seen] + [silence.rank for silence in silent]
-    chosen = {r.process for r in selection.pick(selection.parse(options.ranks), everybody)}
-    return StackReport(
+    all_ranks = [sampled.rank for sampled in seen] + [silence.rank for silence in silent]
+    chosen = {r.process for r in selection.pick(selection.parse(options.ranks), all_ranks)}
+    return MergedStacks(
         [sampled for sampled in seen if sampled.rank.process in chosen],
         [silence for silence in silent if silence.rank.process in chosen],
-        everybody,
+        all_ranks,
     )

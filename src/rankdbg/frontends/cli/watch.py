@@ -1,100 +1,143 @@
-"""Stay beside a job; when it hangs, find out why, keep the evidence, tell somebody.
+"""Monitor a job; when it hangs, find the cause, save the evidence and notify you.
 
   rankdbg watch -- torchrun --nproc-per-node 8 train.py
   rankdbg watch --config job.yaml -- ./start.sh
   rankdbg watch -t slurm:4711 --hang-after 600 --notify 'mail -s hang me@a.org'
-  rankdbg watch --abort -- srun python train.py       exit status 86: it hung
+  rankdbg watch --abort -- srun python train.py       exit status 86 if it hung
 
-A job hangs when no rank has come on for --hang-after seconds: by stacks, waits, what it
-writes, collectives, and rankdbg.progress(step) where the program calls it. Also at fixed
-times: --at 1800, --every 600.
+A job hangs when no rank has made progress for --hang-after seconds. Progress is seen in
+stacks, waits, output, collectives, and rankdbg.progress(step) if the program calls it.
+Evidence can also be collected at fixed times: --at 1800, --every 600.
+
+A failure of the monitoring never ends COMMAND or changes its exit status. A signal is
+forwarded to COMMAND once the evidence is collected, at the latest after --grace seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import queue
 import signal
-import subprocess
 import sys
-import threading
-from dataclasses import replace
+import time
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_target, add_timeout, seconds
+from rankdbg.process import identity
 
 if TYPE_CHECKING:
-    from rankdbg.frontends.watch.settings import Settings
-    from rankdbg.frontends.watch.watcher import Watcher
-    from rankdbg.session import Session
-
-# Between the request to end and the end by force.
-GRACE_SECONDS = 15.0
+    from rankdbg.investigations.watch.watch_settings import Settings
+    from rankdbg.investigations.watch.watcher import Watcher
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "rankdbg watch [options] [-- COMMAND ...]"
-    parser.add_argument("--config", metavar="FILE", help="a job file with a section `debug:`")
-    parser.add_argument("--hang-after", type=seconds, metavar="SECONDS", help="default: 180")
+    parser.add_argument("--config", metavar="FILE", help="a job file with a `debug:` section")
+    _add_times(parser)
+    parser.add_argument(
+        "--output-dir", metavar="DIR", help="where reports go (default: LOG_DIR/backtraces)"
+    )
+    parser.add_argument("--log-dir", metavar="DIR", help="default: the current directory")
+    parser.add_argument(
+        "--cuda",
+        choices=("suspects", "all", "none"),
+        help="which ranks to attach cuda-gdb to (default: suspects)",
+    )
+    _add_reactions(parser)
+    parser.add_argument(
+        "--rules",
+        action="append",
+        default=[],
+        metavar="FILE|DIR",
+        help="your own rules, tried first",
+    )
+    add_target(parser)
+    parser.add_argument("--job", help="which job, if several are running; with COMMAND: its name")
+    add_timeout(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+
+
+def _add_times(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--hang-after",
+        type=seconds,
+        metavar="SECONDS",
+        help="no progress for this long is a hang (default: 180)",
+    )
     parser.add_argument(
         "--at",
         type=seconds,
         action="append",
         metavar="SECONDS",
-        help="collect so long after the start, hang or not; may be given several times",
+        help="collect this long after the start, hang or not; may be repeated",
     )
-    parser.add_argument("--every", type=seconds, metavar="SECONDS", help="collect so often")
     parser.add_argument(
-        "--look-every", type=seconds, metavar="SECONDS", help="between looks (default: 10)"
+        "--every", type=seconds, metavar="SECONDS", help="collect every SECONDS, hang or not"
     )
-    parser.add_argument("--output-dir", metavar="DIR", help="default: LOG_DIR/backtraces")
-    parser.add_argument("--log-dir", metavar="DIR", help="default: the current directory")
     parser.add_argument(
-        "--cuda",
-        choices=("suspects", "all", "none"),
-        help="whom to attach cuda-gdb to (default: suspects)",
+        "--look-every", type=seconds, metavar="SECONDS", help="poll every SECONDS (default: 10)"
     )
-    parser.add_argument("--notify", metavar="COMMAND", help="run this when it hangs")
-    parser.add_argument("--webhook", metavar="URL", help="post the report there when it hangs")
-    parser.add_argument("--abort", action="store_true", help="end the job when it hangs")
+
+
+def _add_reactions(parser: argparse.ArgumentParser) -> None:
+    """To a hang, and to signals."""
+    parser.add_argument("--notify", metavar="COMMAND", help="run this command when the job hangs")
     parser.add_argument(
-        "--exit-status", type=int, metavar="N", help="of a job that was ended (default: 86)"
+        "--webhook", metavar="URL", help="post the report to URL when the job hangs"
     )
-    parser.add_argument("--rules", action="append", default=[], metavar="FILE|DIR")
-    add_target(parser)
-    parser.add_argument("--job", help="which job, where several run; or its name with COMMAND")
-    add_timeout(parser)
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    parser.add_argument("--abort", action="store_true", help="terminate the job when it hangs")
+    parser.add_argument(
+        "--exit-status", type=int, metavar="N", help="exit status after --abort (default: 86)"
+    )
+    parser.add_argument(
+        "--grace",
+        type=seconds_or_none,
+        metavar="SECONDS",
+        help="collect for at most this long before forwarding a signal to COMMAND (default: 5; "
+        "0: forward at once)",
+    )
+    parser.add_argument(
+        "--before-end",
+        type=seconds_or_none,
+        metavar="SECONDS",
+        help="collect this long before the time limit of a Slurm job (default: 120; 0: never)",
+    )
+
+
+def seconds_or_none(text: str) -> float:
+    return 0.0 if text in ("0", "0.0") else seconds(text)
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.verdicts.hang_rules import load_hang_rules
+    from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
     settings = _settings(options)
-    load_hang_rules(settings.rules)  # a fault in them is said now, not when the job hangs
+    load_hang_rules(settings.rules)  # report errors in them now, not when the job hangs
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if command:
         return _watch_command(options, settings, command)
     if settings.abort:
         raise BadInput(
-            "--abort ends a job that rankdbg watch has started", hint="rankdbg watch -- COMMAND"
+            "--abort needs a job that rankdbg watch has started", hint="rankdbg watch -- COMMAND"
         )
     if not settings.enabled:
-        say("watching is switched off: debug.enabled is not true")
+        sys.stderr.write("rankdbg watch: watching is off: debug.enabled is not true\n")
         return 0
     return _watch_target(options, settings)
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    from rankdbg.frontends.watch.settings import Settings, check, read_file
+    from rankdbg.investigations.watch.watch_settings import Settings, check, read_file
 
     settings = read_file(options.config) if options.config else Settings()
     given: dict[str, Any] = {
         name: value
         for name in (
             "hang_after", "every", "look_every", "output_dir", "log_dir", "cuda", "notify",
-            "webhook", "exit_status",
+            "webhook", "exit_status", "grace", "before_end",
         )
         if (value := getattr(options, name)) is not None
     }  # fmt: skip
@@ -109,100 +152,70 @@ def _settings(options: argparse.Namespace) -> Settings:
     return settings
 
 
-def say(text: str) -> None:
-    sys.stderr.write(f"rankdbg watch: {text}\n")
-    sys.stderr.flush()
-
-
-# --- a job that is already there -----------------------------------------------------------
+# --- a job that is already running --------------------------------------------------------
 
 
 def _watch_target(options: argparse.Namespace, settings: Settings) -> int:
-    from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.watch.watcher import Watcher
+    from rankdbg.frontends.watch.sessions import opener, verdict_text
+    from rankdbg.frontends.watch.supervisor import say
+    from rankdbg.investigations.watch.reconnecting import Reaching
+    from rankdbg.investigations.watch.watcher import Watcher
 
-    over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
-    with open_session(options) as session:
-        session.reopens = True
-        name = session.job(options.job)[0].job
-        say(f"watching job {name}; reports go to {settings.directory}")
-        watcher = Watcher(session, settings, say, name)
-        watcher.run(lambda pause: _is_over(session, watcher, over, pause))
-        if not watcher.found:
-            say(f"job {name} has ended")
+    news: queue.SimpleQueue[signal.Signals] = queue.SimpleQueue()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda signum, _: news.put(signal.Signals(signum)))
+    reaching = Reaching(opener(options))
+    try:
+        name = reaching.session().job(options.job)[0].job
+        watcher = Watcher(reaching, settings, say, name, verdict_text, runs_already=True)
+        watcher.run(lambda pause: _is_over(watcher, news, pause))
+        if watcher.ended:
+            say(watcher.ended)
+    finally:
+        reaching.close()
     return 0
 
 
-def _is_over(session: Session, watcher: Watcher, over: threading.Event, pause: float) -> bool:
-    """A job of which nothing was found may be on a node that did not answer."""
-    return (not watcher.found and not session.silent_nodes) or over.wait(pause)
+def _is_over(watcher: Watcher, news: queue.SimpleQueue[signal.Signals], pause: float) -> bool:
+    """SIGUSR1 and SIGUSR2 collect now; other signals end the watch; the job keeps running."""
+    try:
+        number = news.get(timeout=pause)
+    except queue.Empty:
+        return False
+    if number in (signal.SIGTERM, signal.SIGINT):
+        return True
+    watcher.collect_on_request(number.name)
+    return False
 
 
-# --- a job of our own ----------------------------------------------------------------------
+# --- a job that rankdbg starts -----------------------------------------------------------------
 
 
 def _watch_command(options: argparse.Namespace, settings: Settings, command: list[str]) -> int:
-    from rankdbg.frontends.cli.run import job_name
+    """Invalid input is reported before the command starts. After that, no failure of rankdbg
+    ends the command (frontends/watch/supervisor.py)."""
+    from rankdbg.frontends.cli import run, verb_parser
+    from rankdbg.frontends.watch.supervisor import Supervisor
 
-    name = options.job or _of_allocation(options) or job_name(command)
-    words = [sys.executable, "-m", "rankdbg", "run", "--job", name, "--", *command]
-    # A group of its own: what we end at a hang is the job, whole, and nobody else.
-    child = subprocess.Popen(words, preexec_fn=os.setpgrp)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda signum, _: _signal_group(child, signum))
-    if not settings.enabled:
-        return _status(child.wait())
-    hung = _beside(options, settings, name, child)
-    if hung and child.poll() is None:
-        say(f"the job hangs and is ended (--abort); exit status {settings.exit_status}")
-        _end(child)
-        return settings.exit_status
-    return _status(child.wait())
+    name = options.job or _of_allocation(options) or run.job_name(command)
+    prepared = run.prepare(verb_parser("run").parse_args(["--job", name, "--", *command]))
+    order = {
+        "options": {key: value for key, value in vars(options).items() if key != "command"},
+        "settings": asdict(settings),
+        "job": name,
+        "started": time.monotonic(),
+    }
+    try:
+        supervisor = Supervisor(
+            prepared, order if settings.enabled else None, settings.grace, settings.exit_status
+        )
+    except OSError as error:
+        raise run.cannot_run(command[0], error) from None
+    # Python's normal exit would turn a full stderr into status 120.
+    os._exit(supervisor.run())
 
 
 def _of_allocation(options: argparse.Namespace) -> str:
-    """Inside an allocation of Slurm the job is looked for on all its nodes, by this name."""
-    number = os.environ.get("SLURM_JOB_ID", "")
+    """Inside a Slurm allocation the job has this name on all its nodes."""
+    number = identity.slurm_job(os.environ)
     return f"slurm-{number}" if number and not options.target else ""
-
-
-def _beside(
-    options: argparse.Namespace, settings: Settings, job: str, child: subprocess.Popen[bytes]
-) -> bool:
-    from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.watch.watcher import Watcher
-
-    def wait(pause: float) -> bool:
-        try:
-            child.wait(pause)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    with open_session(options) as session:
-        session.reopens = True
-        return Watcher(session, settings, say, job).run(wait)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    _signal_group(child, signal.SIGTERM)
-    try:
-        child.wait(GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        pass
-    _signal_group(child, signal.SIGKILL)
-    child.wait()
-
-
-def _signal_group(child: subprocess.Popen[bytes], number: int) -> None:
-    try:
-        os.killpg(child.pid, number)
-    except ProcessLookupError:
-        pass
-
-
-def _status(returned: int) -> int:
-    """As a shell has it: 128 and the signal."""
-    return 128 - returned if returned < 0 else returned

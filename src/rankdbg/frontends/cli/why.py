@@ -1,26 +1,37 @@
-"""Who holds the others up, where, why, and what to do.
+"""Which rank holds the others up, where, why, and what to do.
 
-  rankdbg why                        look at the job, and say
-  rankdbg why --outside              ask no agent: from outside alone
-  rankdbg why --rules mine.toml      with rules of your own first
-  rankdbg why --save DIR             keep it; look again with -t snapshot:DIR
+  rankdbg why                        examine the running job
+  rankdbg why --outside              do not use the agents
+  rankdbg why dumps/ rank7.txt       judge stack dumps that others have written
+  rankdbg why --rules mine.toml      try your own rules first
+  rankdbg why --graph [FILE.svg]     draw who waits for whom
+  rankdbg why --save DIR             save it; open it with -t snapshot:DIR
 
-Looks at states, stacks, waits and collectives, more than once: who comes on is not stuck.
-A job that moves, starts or waits for work is said to do so, and nobody is accused.
+Examines states, stacks, waits and collectives several times: a rank that makes progress is
+not stuck. If the job makes progress, is starting or waits for work, the report says so and
+names no culprit. The messages that a culprit has logged last are evidence; of a job that has
+died, the logs are read as rankdbg doctor does. Stack dumps of py-spy, pystack, gdb, cuda-gdb and faulthandler are judged by the
+same rules; two dumps of a process are two samples.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
-from rankdbg.frontends.cli import add_common, add_save, positive, print_json, seconds
+from rankdbg.errors import BadInput, NodeFailed, NoJob, NoLogs, RankdbgError
+from rankdbg.frontends.cli import add_common, add_save, positive, seconds, split_words
+from rankdbg.frontends.reports.documents import print_json
+
+if TYPE_CHECKING:
+    from rankdbg.investigations.job_verdicts import JobVerdict
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_common(parser, ranks="optional")
+    add_common(parser, ranks="files")
     parser.add_argument(
-        "--samples", type=positive, default=3, metavar="N", help="how many looks (default: 3)"
+        "--samples", type=positive, default=3, metavar="N", help="number of samples (default: 3)"
     )
     parser.add_argument(
         "--for",
@@ -28,47 +39,139 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=1.0,
         metavar="SECONDS",
-        help="how long to watch (default: 1)",
+        help="time between the first and the last sample (default: 1)",
     )
     parser.add_argument(
         "--longest",
         type=seconds,
         default=6.0,
         metavar="SECONDS",
-        help="watch for up to this long where that settles it (default: 6)",
+        help="sample for up to this long if that settles the verdict (default: 6)",
     )
-    parser.add_argument("--outside", action="store_true", help="ask no agent")
+    parser.add_argument("--outside", action="store_true", help="do not use the agents")
     parser.add_argument(
         "--rules",
         action="append",
         default=[],
         metavar="FILE|DIR",
-        help="rules of your own, before rankdbg's (docs/reference/rules.md)",
+        help="your own rules, tried before rankdbg's (docs/reference/rules.md)",
+    )
+    parser.add_argument(
+        "--graph",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="draw who waits for whom, here or in FILE.svg or FILE.dot",
     )
     add_save(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from rankdbg.frontends.looking import Looking, find_verdict
+    split_words(options)
+    if options.graph is not None:
+        _check_graph(options)
+    if options.files:
+        return _judge_dumps(options)
+    try:
+        return _judge_job(options)
+    except (NoJob, NodeFailed) as error:
+        return _judge_ended(options, error)
+
+
+def _check_graph(options: argparse.Namespace) -> None:
+    from rankdbg.frontends.reports.graph_files import WRITERS
+
+    if options.graph and not options.graph.endswith(tuple(WRITERS)):
+        raise BadInput(
+            f"invalid --graph {options.graph!r}: expected a file that ends in .svg or .dot",
+            hint="to draw in the terminal, put --graph last: rankdbg why 0-3 --graph",
+        )
+    if options.json and not options.graph:
+        raise BadInput(
+            "--graph without a file draws in the terminal, which --json cannot contain",
+            hint="rankdbg why --json --graph waits.dot",
+        )
+
+
+def _judge_dumps(options: argparse.Namespace) -> int:
+    from rankdbg import selection
+    from rankdbg.investigations.stack_dumps import read_stack_dumps
+    from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
+
+    rules = load_hang_rules(options.rules)
+    job = read_stack_dumps(options.files, sys.stdin.buffer)
+    _show(job.verdict(selection.parse(options.ranks), rules), options)
+    return 0
+
+
+def _judge_ended(options: argparse.Namespace, error: RankdbgError) -> int:
+    """By the logs that a job has left: what `doctor` says."""
+    from rankdbg.frontends.cli.log_options import open_source, read_once
+    from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
+    from rankdbg.investigations.verdicts_with_logs import of_ended_job
+    from rankdbg.verdicts.rules.log_rules import load_rules
+
+    options.paths, options.follow = [], False
+    rules = load_rules()
+    try:
+        with open_source(options, rules.patterns(), around=True) as source:
+            diagnosis = LogDiagnosis.of(read_once(source), rules, source.state)
+    except (NoJob, NoLogs, NodeFailed):
+        raise error from None
+    _show(of_ended_job(diagnosis), options)
+    return 0
+
+
+def _show(found: JobVerdict, options: argparse.Namespace) -> None:
+    _print(found, options.json)
+    if options.graph is None:
+        return
+    from rankdbg.frontends.reports.graph_files import save_graph
+    from rankdbg.frontends.reports.wait_graphs import print_graph
+    from rankdbg.frontends.terminal import Terminal
+    from rankdbg.investigations.wait_graphs import graph_of
+
+    if options.graph:
+        save_graph(graph_of(found), options.graph)
+    else:
+        print_graph(Terminal(), graph_of(found))
+
+
+def _print(found: JobVerdict, as_json: bool) -> None:
+    from rankdbg.frontends.reports.doctor import print_diagnosis
+    from rankdbg.frontends.reports.verdicts import print_verdict
+    from rankdbg.frontends.terminal import Terminal
+
+    if as_json:
+        print_json("why", found.as_json())
+        return
+    print_verdict(Terminal(), found)
+    if found.diagnosis is not None and not found.first:
+        print_diagnosis(Terminal(), found.diagnosis)
+
+
+def _judge_job(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.frontends.reports.verdicts import VerdictReport
-    from rankdbg.frontends.terminal import Terminal
-    from rankdbg.verdicts.hang_rules import load_hang_rules
+    from rankdbg.investigations.further_looks import find_verdict
+    from rankdbg.investigations.hangs import HangInvestigation
+    from rankdbg.investigations.job_verdicts import JobVerdict
+    from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
     rules = load_hang_rules(options.rules)
     with open_session(options) as session:
-        ranks, everybody = choose(session, options)
-        looking = Looking(session, ranks, everybody, options.outside)
+        ranks, all_ranks = choose(session, options)
+        investigation = HangInvestigation(session, ranks, all_ranks, options.outside)
         verdict, evidence = find_verdict(
-            looking, rules, options.seconds, options.samples, options.longest
+            investigation, rules, options.seconds, options.samples, options.longest, kernels=True
         )
-        report = VerdictReport(verdict, evidence, everybody)
-        if options.json:
-            print_json("why", report.as_json())
-        else:
-            report.print(Terminal())
+        found = JobVerdict(verdict, evidence, all_ranks)
+        if found.first or verdict.state == "ended":
+            from rankdbg.investigations.verdicts_with_logs import with_logs
+
+            found = with_logs(found, session, options.job)
+        _show(found, options)
         if options.save:
             session.save(options.save)
-            sys.stderr.write(f"saved; look again with: rankdbg why -t snapshot:{options.save}\n")
+            sys.stderr.write(f"saved; open it with: rankdbg why -t snapshot:{options.save}\n")
     return 0

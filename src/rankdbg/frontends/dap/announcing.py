@@ -1,10 +1,11 @@
-"""What the parent's console says by itself: who has stopped, where; and who has not come back
+"""What the parent's console says by itself: who has stopped, where; and who has not returned
 from a step."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -12,10 +13,10 @@ from rankdbg import grouping
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.dap.child import Child
 from rankdbg.frontends.dap.protocol import Message
-from rankdbg.frontends.reports.ranks import label
+from rankdbg.investigations.rank_labels import label
+from rankdbg.process.user_code import innermost_user_frame
 from rankdbg.session import Session
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled
-from rankdbg.user_code import innermost_user_frame
 
 # Ranks that stop within this time at the same place are named together.
 TOGETHER_SECONDS = 0.15
@@ -25,7 +26,7 @@ STEP_SECONDS = 2.0
 
 class Job(Protocol):
     session: Session
-    everybody: list[Rank]
+    all_ranks: list[Rank]
 
     def print(self, text: str) -> None: ...
 
@@ -39,13 +40,13 @@ class Announcer:
         self._job = job
         self._lock = threading.Lock()
         self._arrived: list[tuple[Rank, str]] = []
-        self._expected: dict[ProcessKey, Rank] = {}
-        self._moved: set[ProcessKey] = set()  # when they were last looked for
+        self._expected: dict[ProcessKey, tuple[Rank, float]] = {}  # and since when
+        self._moved: set[ProcessKey] = set()  # moved at the last check
 
-    # --- who has stopped ------------------------------------------------------------------------
+    # --- stopped ranks --------------------------------------------------------------------------
 
     def stopped(self, child: Child, event: dict[str, Any]) -> None:
-        """A step that has ended is news only where it took long: the editor shows it."""
+        """The end of a step is announced only if it took long: the editor shows it anyway."""
         in_time = self._expected.pop(child.rank.process, None) is not None
         reason = str(event.get("description") or event.get("reason") or "stopped")
         if event.get("reason") == "step" and in_time:
@@ -67,19 +68,24 @@ class Announcer:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         for what, ranks in grouping.group_equal(arrived):
-            self._job.print(f"{named(ranks, self._job.everybody)} {what}")
+            self._job.print(f"{named(ranks, self._job.all_ranks)} {what}")
 
-    # --- who has not come back ------------------------------------------------------------------
+    # --- steps without return -------------------------------------------------------------------
 
     def expect(self, ranks: Sequence[Rank]) -> None:
-        """They were told to step."""
-        self._expected.update({rank.process: rank for rank in ranks})
+        """These ranks are stepping."""
+        now = time.monotonic()
+        self._expected.update({rank.process: (rank, now) for rank in ranks})
         _later(STEP_SECONDS, self._look_for_the_missing)
 
     def _look_for_the_missing(self) -> None:
         waiting = {child.rank.process for child in self._job.children() if not child.is_stopped}
-        missing = [rank for key, rank in self._expected.items() if key in waiting]
-        self._expected.clear()  # that one of these has come back will be news
+        # A later step has its own timer.
+        due = time.monotonic() - STEP_SECONDS
+        overdue = {key: rank for key, (rank, since) in self._expected.items() if since <= due}
+        for key in overdue:
+            self._expected.pop(key, None)  # announce it when one of these returns
+        missing = [rank for key, rank in overdue.items() if key in waiting]
         if not missing:
             return
         seen: Sequence[Sampled] = ()
@@ -87,18 +93,18 @@ class Announcer:
             seen, _ = self._job.session.stacks(missing, samples=2)
         moving = {each.rank.process for each in seen if len(set(each.main())) > 1} - self._moved
         places = [
-            (each.rank, _standing(each.main()[-1].frames))
+            (each.rank, _position(each.main()[-1].frames))
             for each in seen
             if each.main() and each.rank.process not in moving
         ]
-        told = {rank.process for rank, _ in places}
+        shown = {rank.process for rank, _ in places}
         self._moved = moving
-        if unseen := [rank for rank in missing if rank.process not in told]:
-            self.expect(unseen)  # on a busy machine a rank is seen, or has come there, later
+        if unseen := [rank for rank in missing if rank.process not in shown]:
+            self.expect(unseen)  # on a busy machine this may take longer
         for where, ranks in grouping.group_equal(places):
             verb = "has" if len(ranks) == 1 else "have"
-            who = named(ranks, self._job.everybody)
-            self._job.print(f"{who} {verb} not come back from a step: {where}")
+            who = named(ranks, self._job.all_ranks)
+            self._job.print(f"{who} {verb} not returned from a step: {where}")
 
 
 def named(ranks: Sequence[Rank], among: Sequence[Rank]) -> str:
@@ -115,8 +121,8 @@ def _at(frames: list[dict[str, Any]]) -> str:
     return f" at {name}:{frames[0].get('line')}"
 
 
-def _standing(frames: Sequence[Frame]) -> str:
-    """In which function, called from where in the user's code."""
+def _position(frames: Sequence[Frame]) -> str:
+    """The innermost function, and the line of user code that called it."""
     if not frames:
         return "running"
     innermost = frames[0]

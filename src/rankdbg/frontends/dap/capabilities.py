@@ -1,4 +1,4 @@
-"""What editors are told that can be done, before anybody knows in which rank."""
+"""The capabilities for editors, sent before the rank is known."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One rank's session: between an editor's connection and the debugger in the rank.
+"""The session of one rank: relays between an editor and the debugger in the rank.
 
-What the two say to each other passes unchanged, but for what would end the rank. On the way it
-is seen whether the rank is stopped; and others can ask its debugger too, under numbers that
-the editor does not use.
+Messages pass unchanged, except those that would end the rank. The session tracks whether the
+rank is stopped; and rankdbg can send its own requests to the debugger, with numbers that the
+editor does not use.
 """
 
 from __future__ import annotations
@@ -14,43 +14,57 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.dap import protocol
+from rankdbg.frontends.dap import protocol, requests
+from rankdbg.frontends.dap.held_breakpoints import HeldBreakpoints
 from rankdbg.frontends.dap.protocol import Connection, Message
-from rankdbg.streams import Stream
 from rankdbg.types import Rank
+from rankdbg.wire.streams import Stream
 
 MOVES = ("continue", "next", "stepIn", "stepOut")
-# Keys of a configuration that are ours: debugpy would not know them. Lines of a rank's console
-# that begin so are too, and no Python.
+STOPPING = ("setBreakpoints", "setFunctionBreakpoints")
+# How long an attach waits for the previous connection to close.
+CLAIM_SECONDS = 1.0
+# The key of rankdbg in a configuration, unknown to debugpy. Console lines that begin with it are
+# commands of rankdbg, not Python.
 OURS = "rankdbg"
 
 
 class Surroundings(Protocol):
-    """What a child tells, and whom it asks."""
+    """The interface of a session to the server."""
 
     def enter(self, rank: Rank) -> Stream: ...
 
     def arguments(self, child: Child, given: dict[str, Any]) -> dict[str, Any]:
-        """Those of an editor's attach, with what we know better: where files are."""
+        """The arguments of an editor's attach, with the path mappings added."""
 
     def may_stay(self) -> bool:
-        """Whether stopped ranks stay so when their editor leaves."""
+        """Whether ranks stay stopped when their editor disconnects."""
 
     def execute(self, client: Connection, request: Message, line: str) -> None:
-        """A line for the parent's console, typed in a rank's."""
+        """A line for the parent console, typed in the console of a rank."""
 
     def moves(self, child: Child, command: str) -> None: ...
+
+    def configured(self, child: Child) -> None:
+        """Its editor has finished the configuration."""
+
+    def armed(self, child: Child) -> None:
+        """The initial breakpoints of its editor have taken effect."""
+
+    def keeps_focus(self, child: Child) -> bool:
+        """Whether the user looks at another rank while this one stops."""
 
     def stopped(self, child: Child, event: dict[str, Any]) -> None: ...
 
     def over(self, child: Child, why: str, again: bool) -> None:
-        """`again`: if the rank is still there, it shall have another session."""
+        """`again`: open another session if the rank still exists."""
 
 
 class Child:
     def __init__(self, rank: Rank, name: str, key: str, around: Surroundings) -> None:
         self.rank = rank
         self.name = name
+        self.short_name = name.partition(" · ")[0]
         self.key = key  # by which its editor's connection says which one it is
         self.client: Connection | None = None
         self.stops: dict[int, dict[str, Any]] = {}  # thread -> the event that told of its stop
@@ -58,12 +72,16 @@ class Child:
         self._stream: Stream | None = None
         self._sending = threading.Lock()
         self._numbers = itertools.count(protocol.FIRST_OWN_SEQ)
+        self.is_stepping = False
         self._asked: dict[int, Callable[[Message], None]] = {}
         self._kept_stops: list[dict[str, Any]] = []  # to be told to an editor that comes again
         self._sources: dict[str, Any] = {}  # files in which breakpoints were set, by path
+        self._breakpoints = HeldBreakpoints()
         self.parked = False  # without an editor, and still stopped
         self.let_go = False  # by an editor that has left; the next one may want it
-        self._ended = False
+        self._claimed = threading.Lock()  # by an editor's connection
+        self._leaves = False
+        self.ended = False
 
     @property
     def is_stopped(self) -> bool:
@@ -71,7 +89,7 @@ class Child:
 
     @property
     def is_open(self) -> bool:
-        return self._stream is not None and not self._ended
+        return self._stream is not None and not self.ended
 
     # --- the editor's side ------------------------------------------------------------------
 
@@ -82,13 +100,27 @@ class Child:
         attach: Message,
         messages: Iterator[tuple[Message, bytes]],
     ) -> None:
-        """Until the editor leaves, or the rank does."""
+        """Until the editor disconnects or the rank ends."""
+        if not self._claimed.acquire(timeout=CLAIM_SECONDS):
+            client.refuse(attach, f"{self.name} already has a session")
+            return
+        try:
+            if self._begin(client, initialize, attach):
+                self._relay(messages)
+        finally:
+            self.client = None
+            self._editor_has_left()
+            self._claimed.release()
+
+    def _begin(self, client: Connection, initialize: Message, attach: Message) -> bool:
+        """Send the first two requests of the editor to the rank; False if it cannot be reached."""
         try:
             self._enter()
         except RankdbgError as error:
             client.refuse(attach, f"{self.name}: {error.in_one_line()}")
             self._end(error.in_one_line(), again=False)
-            return
+            return False
+        self._breakpoints = HeldBreakpoints()
         self.client = client
         self._asked[initialize["seq"]] = lambda response: None  # it has had one from us
         self._to_rank(initialize)
@@ -96,11 +128,7 @@ class Child:
         self._to_rank({**attach, "arguments": self._around.arguments(self, given)})
         for source in self._sources.values():  # those of an editor that was here before
             self.ask("setBreakpoints", {"source": source, "breakpoints": []})
-        try:
-            self._relay(messages)
-        finally:
-            self.client = None
-            self._editor_has_left()
+        return True
 
     def _relay(self, messages: Iterable[tuple[Message, bytes]]) -> None:
         for message, body in messages:
@@ -111,36 +139,79 @@ class Child:
                 self._send(body)
 
     def _passes(self, message: Message) -> bool:
-        """Whether the rank gets a message as it is."""
+        """Whether a message is passed to the rank unchanged."""
         command = message.get("command")
-        if message["type"] == "request" and command in ("attach", "launch", "initialize"):
-            if self.client is not None:
-                self.client.refuse(message, f"{self.name} is attached already")
-            return False
+        if message["type"] != "request":
+            return True
+        if command in ("attach", "launch", "initialize"):
+            return self._refuse(message, f"{self.name} is already attached")
+        if wrong := requests.fault(message):
+            return self._refuse(message, wrong)
         if command == "evaluate" and self.client is not None and (line := _for_parent(message)):
             self._around.execute(self.client, message, line)
             return False
-        if command in MOVES and message["type"] == "request":
-            self.stops.clear()
+        if command in MOVES:
+            self._begin_move(str(command))
             self._around.moves(self, str(command))
-        elif command == "configurationDone" and self._kept_stops:
-            self._asked[message["seq"]] = self._tell_kept_stops
-        elif command == "setBreakpoints":
-            source = (message.get("arguments") or {}).get("source") or {}
-            self._sources[str(source.get("path"))] = source
+        elif command in STOPPING:
+            if command == "setBreakpoints":
+                source = (message.get("arguments") or {}).get("source") or {}
+                self._sources[str(source.get("path"))] = source
+            if self._breakpoints.are_held:
+                return self._respond(message, self._breakpoints.hold(message))
+        elif command == "configurationDone":
+            self._asked[message["seq"]] = self._configured
         return True
 
-    def _tell_kept_stops(self, response: Message) -> None:
-        """It has stood there since an editor left."""
-        stops, self._kept_stops = self._kept_stops, []
+    def _refuse(self, request: Message, why: str) -> bool:
+        if self.client is not None:
+            self.client.refuse(request, why)
+        return False
+
+    def _respond(self, request: Message, body: Any) -> bool:
+        if self.client is not None:
+            self.client.respond(request, body)
+        return False
+
+    def _configured(self, response: Message) -> None:
         if self.client is not None:
             self.client.send({name: item for name, item in response.items() if name != "seq"})
-            for event in stops:
+        self._tell_kept_stops()
+        self._around.configured(self)
+
+    def arm(self) -> None:
+        """The breakpoints that the editor has set so far take effect."""
+        requests = self._breakpoints.release()
+        unanswered = len(requests)
+
+        for request in requests:
+
+            def then(response: Message, request: Message = request) -> None:
+                nonlocal unanswered
+                told = (response.get("body") or {}).get("breakpoints") or []
+                for changed in self._breakpoints.verified(request, told):
+                    if self.client is not None:
+                        self.client.event("breakpoint", reason="changed", breakpoint=changed)
+                unanswered -= 1
+                if not unanswered:
+                    self._around.armed(self)
+
+            self.ask(request["command"], request.get("arguments") or {}, then)
+        if not requests:
+            self._around.armed(self)
+
+    def _tell_kept_stops(self) -> None:
+        """Report stops that remained after a previous editor."""
+        stops, self._kept_stops = self._kept_stops, []
+        for event in stops:
+            if self.client is not None:
                 self.client.event("stopped", **event)
 
     def _disconnect(self, request: Message) -> None:
-        """Never the end of the rank, whatever the editor asks for."""
-        client = self.client
+        """Never ends the rank, whatever the editor requests. The debugger is switched off before the
+        response, because the editor may attach again at once."""
+        client, self.client = self.client, None
+        self._editor_has_left()
         if client is not None:
             client.respond(request)
             client.event("terminated")
@@ -162,16 +233,15 @@ class Child:
         return True
 
     def leave(self) -> None:
-        """The rank goes on, and its debugger is switched off."""
+        """Let the rank continue, and switch its debugger off."""
+        self._leaves = True  # before the thread that hears the rank notices
+        self._end("", again=False)
         if self._stream is not None:
             self._stream.close()
-        self._end("", again=False)
 
     # --- the rank's side --------------------------------------------------------------------
 
     def _enter(self) -> None:
-        if self.client is not None:
-            raise RankdbgError("it has a session already")
         if not self.is_open:
             self._stream = self._around.enter(self.rank)
             threading.Thread(target=self._hear_rank, name="rankdbg dap", daemon=True).start()
@@ -182,19 +252,23 @@ class Child:
         arguments: dict[str, Any],
         then: Callable[[Message], None] = lambda response: None,
     ) -> None:
-        """On our own account: the editor does not hear of it."""
+        """Send a request that the editor does not see."""
         number = next(self._numbers)
         self._asked[number] = then
         request = {"seq": number, "type": "request", "command": command}
         self._to_rank({**request, "arguments": arguments})
 
     def move(self, command: str) -> None:
-        """Continue or step, as if its editor had said so."""
+        """Continue or step, as if its editor had requested it."""
         for thread in list(self.stops)[:1]:
-            self.stops.clear()
+            self._begin_move(command)
             self.ask(command, {"threadId": thread})
             if self.client is not None:
                 self.client.event("continued", threadId=thread, allThreadsContinued=True)
+
+    def _begin_move(self, command: str) -> None:
+        self.stops.clear()
+        self.is_stepping = command != "continue"
 
     def _to_rank(self, message: Message) -> None:
         self._send(json.dumps(message).encode())
@@ -213,7 +287,7 @@ class Child:
                     self._from_rank(message, body)
         except protocol.Garbage as error:
             self._stream.close(str(error))
-        self._end(self._stream.why, again=True)
+        self._end(self._stream.why, again=not self._leaves)
 
     def _from_rank(self, message: Message, body: bytes) -> None:
         if message["type"] == "response":
@@ -225,18 +299,39 @@ class Child:
         match message.get("event"):
             case "stopped":
                 # Before the editor knows: it may answer with a step, which is not over then.
+                self.is_stepping = False
                 self.stops[int(told.get("threadId", 0))] = told
                 self._around.stopped(self, told)
             case "continued":
                 self.stops.clear()
         if self.client is not None:
-            self.client.send_body(body)
+            shown = self._as_shown(message, told)
+            self.client.send_body(body if shown is None else json.dumps(shown).encode())
+
+    def _as_shown(self, message: Message, body: dict[str, Any]) -> Message | None:
+        """The message that the editor gets instead; None if unchanged."""
+        match message.get("event") or message.get("command"):
+            case "stopped":
+                focus = {"preserveFocusHint": True} if self._around.keeps_focus(self) else {}
+                return {**message, "body": {**self._breakpoints.renumbered(body), **focus}}
+            case "breakpoint":
+                changed = self._breakpoints.renumbered(body.get("breakpoint") or {})
+                return {**message, "body": {**body, "breakpoint": changed}}
+            case "process":
+                return {**message, "body": {**body, "name": self.name}}
+            case "threads":  # some editors show the threads of all sessions in one list
+                threads = [
+                    {**thread, "name": f"{self.short_name} · {thread.get('name')}"}
+                    for thread in body.get("threads") or ()
+                ]
+                return {**message, "body": {**body, "threads": threads}}
+        return None
 
     def _end(self, why: str, again: bool) -> None:
         with self._sending:
-            if self._ended:
+            if self.ended:
                 return
-            self._ended = True
+            self.ended = True
         self.stops.clear()
         client = self.client
         if client is not None:
@@ -246,7 +341,7 @@ class Child:
 
 
 def _for_parent(evaluate: Message) -> str:
-    """What a line of the console asks rankdbg, and not the rank; nothing if it is Python."""
+    """The rankdbg command in a console line; empty if it is Python."""
     arguments = evaluate.get("arguments") or {}
     word, _, line = str(arguments.get("expression") or "").strip().partition(" ")
     return line if word == OURS and arguments.get("context") == "repl" else ""

@@ -6,32 +6,38 @@ children    a session a rank, opened by the editor because the parent asks it to
 
 from __future__ import annotations
 
+import hmac
 import io
-import os
+import secrets
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, Protocol
 
 from rankdbg import selection
-from rankdbg.errors import RankdbgError
+from rankdbg.errors import BadInput, NoJob, RankdbgError
 from rankdbg.frontends.dap.announcing import Announcer
 from rankdbg.frontends.dap.child import OURS, Child
-from rankdbg.frontends.dap.entering import open_debugger
 from rankdbg.frontends.dap.mappings import Mappings
 from rankdbg.frontends.dap.protocol import Connection, Message
 from rankdbg.frontends.dap.settings import Settings
-from rankdbg.frontends.reports.limits import LimitReport
+from rankdbg.frontends.reports.stops import print_limits
 from rankdbg.frontends.terminal import Terminal
+from rankdbg.investigations.rank_debuggers import open_debugger
+from rankdbg.investigations.rank_labels import named
+from rankdbg.investigations.stops import OperationLimits
+from rankdbg.process.identity import WAITS_FOR_EDITOR
 from rankdbg.selection import format_ranks
 from rankdbg.session import Session
-from rankdbg.streams import Stream
 from rankdbg.types import ProcessKey, Rank
+from rankdbg.wire.questions import LoadEditor, ReleaseFromWait
+from rankdbg.wire.streams import Stream
 
 # How often it is looked for ranks that have come, or gone.
 LOOK_SECONDS = 2.0
-# So long a rank that is ready waits for those that were offered with it,
-TOGETHER_SECONDS = 3.0
-# and for what must be known before one may stop: timeouts held, files found.
+# How long the breakpoints of a rank that is ready wait for ranks that are not.
+TOGETHER_SECONDS = 15.0
+# How long they wait for what must be known before a rank may stop: timeouts held, files found.
 PREPARING_SECONDS = 10.0
 
 
@@ -44,7 +50,7 @@ class Editor(Protocol):
     def print(self, text: str) -> None: ...
 
     def execute(self, client: Connection, request: Message, line: str) -> None:
-        """A line of the parent's console, for whoever typed it."""
+        """Execute a line of the parent console, and respond to its client."""
 
 
 class Hub:
@@ -52,35 +58,48 @@ class Hub:
         self.session = session
         self.settings = settings
         self.lockstep = settings.lockstep
-        self.everybody: list[Rank] = []
+        self.all_ranks: list[Rank] = []
         self.mappings = Mappings(session)
         self._editor: Editor | None = None
         self._children: dict[ProcessKey, Child] = {}
         self._by_key: dict[str, Child] = {}
         self._wanted = selection.parse(settings.ranks)
         self._added: set[ProcessKey] = set()
-        self._left: set[ProcessKey] = set()  # whose session has ended, and is not wanted again
+        self._known: set[ProcessKey] = set()  # seen at the last poll
+        self._left: set[ProcessKey] = set()  # their session has ended and is not opened again
         self._lock = threading.RLock()
         self._asking = threading.RLock()  # one question to the job at a time
         self._leaving = threading.Event()
         self._announcer = Announcer(self)
-        self._told_of_limit = False
-        self._entering = threading.Condition()
-        self._entered: set[ProcessKey] = set()
+        self._limit_reported = False
+        self._end_reported = False
+        self._configuring = threading.Condition()
+        self._configured: set[ProcessKey] = set()
+        self._focus: Child | None = None  # the rank that the user looks at
         self._prepared = threading.Event()
 
-    # --- the editor comes and goes ------------------------------------------------------------
+    # --- attaching and detaching ---------------------------------------------------------------
+
+    def load_ahead(self) -> None:
+        """Load the debugger into the ranks that will have sessions, before an editor attaches."""
+        with suppress(RankdbgError), self._asking:
+            chosen = [rank for rank in self._chosen() if rank.agent]
+            self.session.ask(LoadEditor(), chosen[: self.settings.most])
 
     def begin(self, editor: Editor) -> None:
         """An editor has attached. Raises RankdbgError if there is no job, or an editor already."""
         with self._lock:
             if self._editor is not None:
-                raise RankdbgError("another editor is attached here: disconnect that one first")
+                raise RankdbgError("another editor is attached: disconnect it first")
             self._editor = editor
             self._leaving = threading.Event()
             self._prepared = threading.Event()
+            # Selections of the last editor do not apply to the next one.
+            self._wanted, self._added = selection.parse(self.settings.ranks), set()
             self._left.clear()
-            self._entered = {c.rank.process for c in self._children.values() if c.is_open}
+            self._configured.clear()
+            self._by_key = {child.key: child for child in self._children.values()}
+            self._focus = None
         try:
             self.look()
         except RankdbgError:
@@ -88,9 +107,15 @@ class Hub:
             raise
 
     def open_all(self) -> None:
-        """Sessions for the ranks that are wanted, now and as they come. They load their debuggers
-        while the rest is made ready."""
+        """Open sessions for the selected ranks, now and as ranks join. They load their debuggers
+        while the rest is prepared."""
         self._offer_missing()
+        self.prepare()
+        watch = threading.Thread(target=self._watch, args=(self._leaving,), daemon=True)
+        watch.start()
+
+    def prepare(self) -> None:
+        """Everything that must be done before a rank may stop."""
         try:
             self._hold_timeouts()
             with self._asking:
@@ -98,16 +123,25 @@ class Hub:
                     self.print(warning)
         finally:
             self._prepared.set()
-        watch = threading.Thread(target=self._watch, args=(self._leaving,), daemon=True)
-        watch.start()
+
+    def only_child(self) -> Child:
+        """A session for the one selected rank."""
+        ranks = selection.pick(self._wanted, self.all_ranks)
+        if len(ranks) != 1:
+            which = format_ranks(ranks, self.all_ranks)
+            raise BadInput(f"--single takes one rank, not {len(ranks)} ({which})")
+        with self._lock:
+            if not self._lacks_session(ranks[0]):
+                raise BadInput(f"{self.name(ranks[0])} already has a session")
+            return self._add_child(self._new_child(ranks[0]))
 
     def close(self) -> None:
-        """Nobody listens for editors any more."""
+        """End the session, and release what it held."""
         self.end(self._editor)
         self.release()
 
     def end(self, editor: Editor | None) -> None:
-        """It leaves: every rank goes on, unless it shall stay where it stands."""
+        """The editor disconnects: every rank continues, unless it is to stay stopped."""
         with self._lock:
             if self._editor is not editor:
                 return
@@ -121,12 +155,12 @@ class Hub:
                 child.leave()
 
     def release(self) -> None:
-        """What was held while an editor was here, unless the next one is here already."""
+        """Release held timeouts, unless the next editor is already attached."""
         try:
-            if self._editor is None and self.everybody and not self.may_stay():
-                self.session.release_timeouts(self.everybody)
+            if self._editor is None and self.all_ranks and not self.may_stay():
+                self.session.release_timeouts(self.all_ranks)
         except RankdbgError:
-            pass  # what was held runs out
+            pass  # the hold expires by itself
 
     def print(self, text: str) -> None:
         editor = self._editor
@@ -134,17 +168,17 @@ class Hub:
             editor.print(text)
 
     def _hold_timeouts(self) -> None:
-        """Ranks that wait for one that is stopped shall not time out."""
-        if not self.everybody:
+        """Ranks that wait for a stopped rank must not time out."""
+        if not self.all_ranks:
             return
         try:
             with self._asking:
-                held = self.session.hold_timeouts(self.everybody, self.everybody[0].job)
+                held = self.session.hold_timeouts(self.all_ranks, self.all_ranks[0].job)
         except RankdbgError as error:
-            self.print(f"timeouts are not held: {error.in_one_line()}")
+            self.print(f"timeouts are not suspended: {error.in_one_line()}")
             return
         warnings = io.StringIO()
-        LimitReport(held, self.everybody).print(Terminal(warnings))
+        print_limits(Terminal(warnings), OperationLimits(held, self.all_ranks))
         if warnings.getvalue():
             self.print(warnings.getvalue())
 
@@ -153,18 +187,18 @@ class Hub:
     def look(self) -> list[Rank]:
         """All ranks of the job, as they are now."""
         with self._asking:
-            self.everybody = self.session.job(self.settings.job)
+            self.all_ranks = self.session.job(self.settings.job)
             self.session.forget()
-        return self.everybody
+        return self.all_ranks
 
     def asking(self) -> threading.RLock:
         return self._asking
 
     def _chosen(self) -> list[Rank]:
-        """In the order of their numbers: if there are too many, the first have sessions."""
+        """In order of rank number: if there are too many, the first get sessions."""
         chosen = [
             rank
-            for rank in self.everybody
+            for rank in self.all_ranks
             if selection.matches(self._wanted, rank) or rank.process in self._added
         ]
         return sorted(chosen, key=lambda rank: (rank.number is None, rank.number or 0))
@@ -176,16 +210,22 @@ class Hub:
             if self._lacks_session(rank)
             and rank.process not in self._left
             and rank.state not in ("gone", "zombie")
+            and not self._is_just_starting(rank)
         ]
         room = max(0, self.settings.most - len([c for c in self.children() if not c.parked]))
         for rank in missing[:room]:
             self.open(rank)
-        if missing[room:] and not self._told_of_limit:
-            self._told_of_limit = True
+        if missing[room:] and not self._limit_reported:
+            self._limit_reported = True
             self.print(
                 f"{room} of {len(self._chosen())} ranks have sessions (--max-sessions "
-                f"{self.settings.most}); choose others: ranks(tp=0), add 7, drop 3, only stopped"
+                f"{self.settings.most}); to choose others: ranks(tp=0), add 7, drop 3, only stopped"
             )
+
+    def _is_just_starting(self, rank: Rank) -> bool:
+        """Whether a rank is new since the last poll and its agent has not started."""
+        known, self._known = rank.process in self._known, self._known | {rank.process}
+        return not (rank.agent or known)
 
     def _lacks_session(self, rank: Rank) -> bool:
         child = self._children.get(rank.process)
@@ -197,16 +237,23 @@ class Hub:
             if editor is None or not self._lacks_session(rank):
                 return
             parked = self._children.get(rank.process)
-            child = parked or Child(rank, self.name(rank), os.urandom(16).hex(), self)
+            child = parked or self._new_child(rank)
             child.parked = child.let_go = False
-            self._children[rank.process] = child
-            self._by_key[child.key] = child
-            self._left.discard(rank.process)
+            self._add_child(child)
         editor.offer(child)
+
+    def _new_child(self, rank: Rank) -> Child:
+        return Child(rank, self.name(rank), secrets.token_hex(16), self)
+
+    def _add_child(self, child: Child) -> Child:
+        self._children[child.rank.process] = child
+        self._by_key[child.key] = child
+        self._left.discard(child.rank.process)
+        return child
 
     def name(self, rank: Rank) -> str:
         where = " ".join(f"{dimension}={at}" for dimension, at in rank.coordinates.items())
-        who = f"rank {rank.number}" if rank.number is not None else f"pid {rank.pid}"
+        who = named([rank], self.all_ranks).replace("pid=", "pid ")
         return " · ".join(filter(None, (who, where, rank.host)))
 
     def choose(self, wanted: str) -> str:
@@ -215,7 +262,7 @@ class Hub:
         picked = selection.pick(parsed, self.look())
         self._wanted, self._added = parsed, set()
         self._left.clear()
-        self._told_of_limit = False
+        self._limit_reported = False
         keys = {rank.process for rank in picked}
         self.drop([child for child in self.children() if child.rank.process not in keys])
         self._offer_missing()
@@ -246,7 +293,24 @@ class Hub:
             return list(self._children.values())
 
     def child(self, key: str) -> Child | None:
-        return self._by_key.get(key)
+        """The session with this key, which may have ended, but not its editor's. Who has the key
+        may have the session: it is compared as a secret is."""
+        with self._lock:
+            here = self._editor is not None
+            children = [child for child in self._by_key.values() if here or not child.ended]
+        given = key.encode(errors="surrogatepass")
+        return next((c for c in children if hmac.compare_digest(c.key.encode(), given)), None)
+
+    def session_for(self, key: str) -> Child | None:
+        """The session that an editor opens with this key. A session that has ended is created
+        again: this is how editors restart a session."""
+        with self._lock:
+            child = self.child(key)
+            if child is None or not child.ended:
+                return child
+            if self._editor is None or not self._lacks_session(child.rank):
+                return None
+            return self._add_child(Child(child.rank, child.name, child.key, self))
 
     def summary(self) -> str:
         children = self.children()
@@ -254,36 +318,79 @@ class Hub:
         if not ranks:
             return "no rank has a session"
         stopped = [child.rank for child in children if child.is_stopped]
-        which = format_ranks(ranks, self.everybody)
+        which = format_ranks(ranks, self.all_ranks)
         text = f"sessions: {which}"
-        return f"{text}; stopped: {format_ranks(stopped, self.everybody)}" if stopped else text
+        return f"{text}; stopped: {format_ranks(stopped, self.all_ranks)}" if stopped else text
 
     def _watch(self, leaving: threading.Event) -> None:
         while not leaving.wait(LOOK_SECONDS):
             try:
                 self.look()
+            except NoJob:
+                self._report_end_of_job()
             except RankdbgError:
-                continue  # no rank is there just now, or no node; sessions say so themselves
-            if not leaving.is_set():
-                self._offer_missing()
+                continue  # a node does not respond; its sessions report that
+            else:
+                self._end_reported = False
+                if not leaving.is_set():
+                    self._offer_missing()
+                    self._release_those_without_session()
 
-    # --- what children ask and tell -------------------------------------------------------------
+    def _report_end_of_job(self) -> None:
+        """Once. Ranks that start later get sessions again."""
+        if not self._end_reported and not self.children() and self.all_ranks:
+            self._end_reported = True
+            job = self.all_ranks[0].job
+            self.print(
+                f"job {job} has ended: no rank is left. To find out why: rankdbg doctor --job {job}"
+            )
+
+    # --- called by the sessions -----------------------------------------------------------------
 
     def enter(self, rank: Rank) -> Stream:
-        """Its debugger; when those of the others that were offered with it are ready too. A
-        rank that gets its breakpoints seconds before the others stops alone, and the others
-        run past theirs into a collective in which they wait for it."""
-        try:
-            return open_debugger(self.session, rank, self.settings.tensor_summary)
-        finally:
-            with self._entering:
-                self._entered.add(rank.process)
-                self._entering.notify_all()
-                self._entering.wait_for(self._all_entered, TOGETHER_SECONDS)
+        return open_debugger(self.session, rank, self.settings.tensor_summary)
 
-    def _all_entered(self) -> bool:
+    def configured(self, child: Child) -> None:
+        """Breakpoints of all ranks take effect together: see held_breakpoints.py."""
+        with self._configuring:
+            self._configured.add(child.rank.process)
+            self._configuring.notify_all()
+        threading.Thread(target=self._arm_together, args=(child,), daemon=True).start()
+
+    def _arm_together(self, child: Child) -> None:
+        with self._configuring:
+            self._configuring.wait_for(lambda: not self._unready(), TOGETHER_SECONDS)
+        child.arm()
+
+    def armed(self, child: Child) -> None:
+        """Release a rank that waits for an editor before its first line."""
+
+        def release() -> None:
+            self._release_from_wait([child.rank])
+            self._release_those_without_session()
+
+        threading.Thread(target=release, daemon=True).start()
+
+    def _release_those_without_session(self) -> None:
+        """Release ranks that wait for an editor but get no session: other ranks wait for them."""
         offered = {child.rank.process for child in self.children()}
-        return self._leaving.is_set() or offered <= self._entered
+        waiting = [rank for rank in self.all_ranks if rank.detail == WAITS_FOR_EDITOR]
+        if others := [rank for rank in waiting if rank.process not in offered]:
+            self._release_from_wait(others)
+
+    def _release_from_wait(self, ranks: list[Rank]) -> None:
+        with suppress(RankdbgError), self._asking:
+            self.session.ask(ReleaseFromWait(), [rank for rank in ranks if rank.agent])
+
+    def _unready(self) -> list[Child]:
+        """Sessions that were offered and that the editor has not configured yet."""
+        if self._leaving.is_set():
+            return []
+        return [
+            child
+            for child in self.children()
+            if not child.parked and child.rank.process not in self._configured
+        ]
 
     def arguments(self, child: Child, given: dict[str, Any]) -> dict[str, Any]:
         self._prepared.wait(PREPARING_SECONDS)
@@ -298,12 +405,21 @@ class Hub:
     def execute(self, client: Connection, request: Message, line: str) -> None:
         editor = self._editor
         if editor is None:
-            client.refuse(request, "the session of all ranks is over")
+            client.refuse(request, "the parent session has ended")
         else:
             editor.execute(client, request, line)
 
+    def keeps_focus(self, child: Child) -> bool:
+        """Unless no other rank is stopped or about to be."""
+        with self._lock:
+            focus = self._focus
+            if focus is None or focus.ended or not (focus.is_stopped or focus.is_stepping):
+                self._focus = child
+            return self._focus is not child
+
     def moves(self, child: Child, command: str) -> None:
         moved = [child.rank]
+        self._focus = child
         if self.lockstep:
             for other in self.children():
                 if other is not child and other.is_stopped:
@@ -325,8 +441,10 @@ class Hub:
         with self._lock:
             if self._children.get(child.rank.process) is child:
                 del self._children[child.rank.process]
-            self._by_key.pop(child.key, None)
+            self._configured.discard(child.rank.process)
             if not again and not child.let_go:
                 self._left.add(child.rank.process)
+        with self._configuring:
+            self._configuring.notify_all()  # this rank is no longer waited for
         if not self._leaving.is_set() and not child.let_go:
-            self.print(f"{child.name} has left" + (f": {why}" if why else ""))
+            self.print(f"{child.name}: session ended" + (f" ({why})" if why else ""))

@@ -1,7 +1,7 @@
-"""Where the files of the ranks are on this machine, found by their content.
+"""Local paths of the ranks' files, found by content.
 
-An editor names files as they are called here. Where a job runs from another folder, or on
-another machine, debugpy must be told which folder there is which here.
+An editor uses local paths. If a job runs from another folder or on another machine, debugpy
+needs a mapping from remote to local folders.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends import local_files
+from rankdbg.investigations import local_files
+from rankdbg.investigations.rank_labels import named
 from rankdbg.session import Session
-from rankdbg.types import Answer, Question, Rank
+from rankdbg.types import Answer, Rank
+from rankdbg.wire.questions import DigestSources
 
 Mapping = dict[str, str]
 
@@ -29,27 +31,26 @@ class Mappings:
         self._by_host: dict[str, list[Mapping]] = {}
 
     def of(self, rank: Rank) -> list[Mapping]:
-        """What the user says counts first."""
+        """Mappings given by the user come first."""
         named = [{"localRoot": ours, "remoteRoot": theirs} for ours, theirs in self._named()]
         return named + self._by_host.get(rank.host, [])
 
     def find(self, ranks: Sequence[Rank]) -> Iterator[str]:
-        """Look at the files that ranks have loaded, one rank a host; yields what is wrong."""
+        """Compare the files that ranks have loaded, one rank per host; yields warnings."""
         first = {rank.host: rank for rank in reversed(ranks) if rank.agent}
         try:
-            answers = self._session.ask(Question("sources"), list(first.values()))
+            answers = self._session.ask(DigestSources(), list(first.values()))
         except RankdbgError:
             return
         warned: set[str] = set()
         for answer in answers:
             if isinstance(answer, Answer):
-                digests: dict[str, str] = answer.value.get("digests", {})
-                roots, differing = match(digests, self._named())
+                roots, differing = match(answer.value.digests, self._named())
                 self._by_host[answer.rank.host] = roots
                 for file in [file for file in differing if file not in warned]:
                     warned.add(file)
-                    who = f"rank {answer.rank.number}"
-                    yield f"breakpoints in {file} may not hit: {who} runs another version of it"
+                    who = named([answer.rank], list(first.values()))
+                    yield f"breakpoints in {file} may not hit: {who} runs a different version of it"
 
     def _named(self) -> Sequence[tuple[str, str]]:
         return self._session.maps.pairs
@@ -58,8 +59,8 @@ class Mappings:
 def match(
     digests: dict[str, str], named: Iterable[tuple[str, str]] = (), workspace: str = "."
 ) -> tuple[list[Mapping], list[str]]:
-    """Files of a rank with their digests -> folders here and there; and the files here that
-    are other versions."""
+    """Files of a rank with their digests -> local and remote folders; and local files whose
+    content differs."""
     roots: Counter[tuple[str, str]] = Counter()
     differing: list[str] = []
     known = tuple(theirs for _, theirs in named)
@@ -83,7 +84,7 @@ def match(
 
 
 def _by_name(workspace: str) -> dict[str, list[Path]]:
-    """The files of Python here, by their names."""
+    """Local Python files, by name."""
     found: dict[str, list[Path]] = {}
     for path in local_files.walk(workspace):
         if path.suffix == ".py":
@@ -99,12 +100,12 @@ def _digest(path: Path) -> str:
 
 
 def _shared(here: Path, there: PurePosixPath) -> int:
-    """How many parts both have at their end."""
+    """The number of equal path components, from the end."""
     pairs = zip(reversed(here.parts), reversed(there.parts), strict=False)
     return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def _roots(here: Path, there: PurePosixPath) -> tuple[str, str]:
-    """What is before the parts that both have at their end: a folder here and there."""
+    """The local and the remote folder above the components that both share."""
     shared = min(_shared(here, there), len(here.parts) - 1, len(there.parts) - 1)
     return str(here.parents[shared - 1]), str(there.parents[shared - 1])

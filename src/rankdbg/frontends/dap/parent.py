@@ -1,4 +1,4 @@
-"""What an editor's one attach talks to: it opens the ranks' sessions, and has a console."""
+"""The parent session: opens the sessions of the ranks, and has a console."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from rankdbg.frontends.dap.console import Console
 from rankdbg.frontends.dap.hub import Hub
 from rankdbg.frontends.dap.protocol import Connection, Message
 
-# Of the parent's configuration, what does not hold for a rank's session.
+# Keys of the parent configuration that do not apply to the session of a rank.
 _ITS_OWN = ("name", "request", "preLaunchTask", "postDebugTask", "connect", "port", "host", OURS)
 
 
 class Parent:
-    def __init__(self, hub: Hub, client: Connection, initialize: Message, port: int) -> None:
+    def __init__(self, hub: Hub, client: Connection, initialize: Message, port: int | None) -> None:
+        """`port`: for the sessions of the ranks; None if the editor uses a Unix socket, which it
+        knows."""
         self._hub = hub
         self._client = client
         self._port = port
@@ -39,7 +41,7 @@ class Parent:
         }
 
     def converse(self, attach: Message, messages: Iterator[tuple[Message, bytes]]) -> None:
-        """Until the editor leaves."""
+        """Until the editor disconnects."""
         try:
             self._hub.begin(self)
         except RankdbgError as error:
@@ -56,25 +58,30 @@ class Parent:
             self._hub.release()
 
     def _answer(self, request: Message) -> bool:
-        """False: the editor leaves."""
+        """False if the editor disconnects."""
         command = str(request.get("command"))
         if command in ("disconnect", "terminate"):
-            self._hub.end(self)  # first: whoever has the answer may come again at once
+            self._hub.end(self)  # first: the editor may attach again as soon as it has the response
             self._client.respond(request)
             self._client.event("terminated")
             return False
         answer = self._answers.get(command)
         if answer is None:
-            self._client.refuse(request, f"{command} is for a rank's session, not for the parent")
-        else:
+            self._client.refuse(
+                request, f"{command} works in the session of a rank, not in the parent session"
+            )
+            return True
+        try:
             answer(request)
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            self._client.refuse(request, f"invalid arguments for {command}: {error}")
         return True
 
     def _set_breakpoints(self, request: Message) -> None:
-        """The editor sets them in every rank's session; here they only have to be counted."""
+        """The editor sets them in the session of each rank; here they are only acknowledged."""
         wanted = (request.get("arguments") or {}).get("breakpoints") or []
-        told = {"verified": False, "message": "set in the sessions of the ranks"}
-        self._client.respond(request, {"breakpoints": [told for _ in wanted]})
+        pending = {"verified": False, "message": "set in the sessions of the ranks"}
+        self._client.respond(request, {"breakpoints": [pending for _ in wanted]})
 
     def _configured(self, request: Message) -> None:
         self._client.respond(request)
@@ -85,8 +92,8 @@ class Parent:
         threading.Thread(target=self._open_all, daemon=True).start()
 
     def _open_all(self) -> None:
-        self.print("rankdbg: one session a rank. Type help here for what this console knows;")
-        self.print("in the console of a rank it is: rankdbg help")
+        self.print("rankdbg: each rank has its own session. Type help to list the commands;")
+        self.print("in the console of a rank, type rankdbg help")
         self._hub.open_all()
 
     # --- for the hub ----------------------------------------------------------------------------
@@ -99,9 +106,10 @@ class Parent:
             **{name: item for name, item in inherited.items() if not name.startswith("__")},
             "name": child.name,
             "request": "attach",
-            "connect": {"host": "127.0.0.1", "port": self._port},
             OURS: {"rank": child.key},
         }
+        if self._port is not None:
+            configuration["connect"] = {"host": "127.0.0.1", "port": self._port}
         if self._asks_to_start:
             arguments = {"request": "attach", "configuration": configuration}
             request = {"type": "request", "command": "startDebugging", "arguments": arguments}
@@ -116,24 +124,14 @@ class Parent:
 
     def _evaluate(self, request: Message) -> None:
         arguments = request.get("arguments") or {}
-        if arguments.get("context") == "hover":
+        if arguments.get("context", "repl") != "repl":
+            # Watches and hovers are evaluated automatically: they must not run commands.
             self._client.refuse(request, "values are shown in the sessions of the ranks")
             return
         self.execute(self._client, request, str(arguments.get("expression") or ""))
 
     def execute(self, client: Connection, request: Message, line: str) -> None:
-        """In a thread of its own: a question to a job may take seconds."""
-        words = (client, request, line)
-        threading.Thread(target=self._execute, args=words, daemon=True).start()
-
-    def _execute(self, client: Connection, request: Message, line: str) -> None:
-        try:
-            said = self._console.execute(line)
-        except RankdbgError as error:
-            client.refuse(request, f"{error}{self._end_of_result}")
-            return
-        result = {"result": f"{said}{self._end_of_result}", "variablesReference": 0}
-        client.respond(request, result)
+        self._console.answer(client, request, line, self._end_of_result)
 
     def _complete(self, request: Message) -> None:
         arguments = request.get("arguments") or {}

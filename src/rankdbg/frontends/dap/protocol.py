@@ -1,4 +1,4 @@
-"""The Debug Adapter Protocol's messages on a connection: framing, and nothing else let in."""
+"""Messages of the Debug Adapter Protocol: framing and validation."""
 
 from __future__ import annotations
 
@@ -9,25 +9,30 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from rankdbg.text.escapes import visible
+
 Message = dict[str, Any]
 
 # Larger than what any editor or debugpy sends; the header is a line or two.
 LONGEST_BODY = 64 << 20
+# Before an editor is trusted it sends only initialize and attach.
+LONGEST_GREETING = 1 << 20
 LONGEST_HEADER = 4096
-# An editor that takes nothing for so long is gone.
+# An editor that reads nothing for this long counts as disconnected.
 SEND_SECONDS = 10
-# Numbers of messages of ours between two sides that number their own.
+# Our own message numbers start here, to differ from those of the editor and debugpy.
 FIRST_OWN_SEQ = 1 << 30
 
 
 class Garbage(Exception):
-    """What came is not DAP."""
+    """A message is not valid DAP."""
 
 
 class Frames:
     """Bytes in any portions -> messages, each with the bytes that it came in."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int = LONGEST_BODY) -> None:
+        self.longest = longest
         self._data = bytearray()
         self._length = -1  # of the body that comes next
 
@@ -50,15 +55,15 @@ class Frames:
             if len(self._data) > LONGEST_HEADER or not b"content-length: ".startswith(
                 begins.lower()
             ):
-                raise Garbage("no DAP: a message begins with Content-Length")
+                raise Garbage("invalid DAP message: expected Content-Length")
             return False
         fields = [line.partition(b":") for line in bytes(self._data[:end]).split(b"\r\n")]
         lengths = [v.strip() for name, _, v in fields if name.strip().lower() == b"content-length"]
         if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 9:
-            raise Garbage("no DAP: a message says its Content-Length once")
+            raise Garbage("invalid DAP message: expected one Content-Length")
         self._length = int(lengths[0])
-        if self._length > LONGEST_BODY:
-            raise Garbage(f"a message of {self._length} bytes")
+        if self._length > self.longest:
+            raise Garbage(f"DAP message too large: {self._length} bytes")
         del self._data[: end + 4]
         return True
 
@@ -67,14 +72,14 @@ def _parsed(body: bytes) -> Message:
     try:
         message = json.loads(body)
     except (ValueError, RecursionError):
-        raise Garbage("no DAP: a body that is no JSON") from None
+        raise Garbage("invalid DAP message: the body is not JSON") from None
     if not isinstance(message, dict) or message.get("type") not in ("request", "response", "event"):
-        raise Garbage("no DAP: a body that is no request, response or event")
+        raise Garbage("invalid DAP message: not a request, response or event")
     if message["type"] == "request":
         if type(message.get("seq")) is not int or not isinstance(message.get("command"), str):
-            raise Garbage("no DAP: a request without its number or its command")
+            raise Garbage("invalid DAP request: no seq or no command")
         if not isinstance(message.get("arguments") or {}, dict):
-            raise Garbage("no DAP: arguments that are no object")
+            raise Garbage("invalid DAP request: the arguments are not an object")
     return message
 
 
@@ -87,20 +92,25 @@ def encode(message: Message) -> bytes:
 
 
 class Connection:
-    """With an editor. Whoever has something to say may do so, one at a time."""
+    """A connection to an editor. Any thread may send."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         connected.settimeout(None)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connected.family != socket.AF_UNIX:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         limit = struct.pack("ll", SEND_SECONDS, 0)
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._lock = threading.Lock()
         self._seq = FIRST_OWN_SEQ
+        self._frames = Frames(LONGEST_GREETING)
+
+    def trust(self) -> None:
+        """The editor has the token: allow messages of full size."""
+        self._frames.longest = LONGEST_BODY
 
     def messages(self) -> Iterator[tuple[Message, bytes]]:
-        """Until it closes. Raises Garbage."""
-        frames = Frames()
+        """Messages until the connection closes. Raises Garbage."""
         while True:
             try:
                 data = self._socket.recv(1 << 16)
@@ -108,7 +118,7 @@ class Connection:
                 return
             if not data:
                 return
-            yield from frames.feed(data)
+            yield from self._frames.feed(data)
 
     def send_body(self, body: bytes) -> None:
         try:
@@ -118,7 +128,7 @@ class Connection:
             self.close()
 
     def send(self, message: Message) -> int:
-        """With a number of ours, which is returned."""
+        """Returns the number of the message."""
         with self._lock:
             self._seq += 1
             seq = self._seq
@@ -129,13 +139,14 @@ class Connection:
         self.send({"type": "event", "event": name, "body": body})
 
     def print(self, text: str, category: str = "console") -> None:
-        self.event("output", category=category, output=f"{text.rstrip()}\n")
+        self.event("output", category=category, output=f"{visible(text.rstrip())}\n")
 
     def respond(self, request: Message, body: Any = None) -> None:
         self.send(response(request, body))
 
     def refuse(self, request: Message, why: str) -> None:
-        """With what the user is shown."""
+        """Respond with an error, which the editor shows."""
+        why = visible(why)
         said = {"error": {"id": 1, "format": why.replace("{", "{{"), "showUser": True}}
         self.send({**response(request, said), "success": False, "message": why})
 
@@ -146,7 +157,7 @@ class Connection:
             pass
 
     def closed(self) -> None:
-        """The reader has seen its end: give the descriptor back."""
+        """Close the descriptor, after the reader has ended."""
         self._socket.close()
 
 

@@ -1,4 +1,4 @@
-"""What the user has asked `rankdbg dap` for."""
+"""The options of `rankdbg dap`."""
 
 from __future__ import annotations
 
@@ -13,4 +13,6 @@ class Settings:
     lockstep: bool = False
     stay: bool = False  # stopped ranks stay so when the editor leaves
     tensor_summary: bool = True
-    token: str = ""  # what an editor must know whose user cannot be told
+    single: bool = False  # an editor's session is that of the one rank that is wanted
+    token: str = ""  # what an editor must know that comes by a port
+    purpose: str = ""  # all of this, and where the job runs: to know a server that does the same

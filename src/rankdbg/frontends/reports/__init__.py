@@ -1,4 +1,4 @@
-"""What users read about ranks: each report prints itself, and gives itself as JSON.
+"""What users read about ranks: results of investigations as text.
 
 The command line and the shell show the same reports.
 """

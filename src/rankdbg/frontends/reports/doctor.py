@@ -1,50 +1,56 @@
-"""All that logs say of a job: what `rankdbg doctor` prints, and what is kept of it."""
+"""All that logs say of a job, as text: what `rankdbg doctor` prints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from rankdbg.frontends.log_sources import JobState
-from rankdbg.frontends.reports.failures import FailureReport
-from rankdbg.frontends.reports.health import HealthReport
-from rankdbg.frontends.reports.job_state import JobStateReport
-from rankdbg.frontends.reports.phases import PhaseReport
+from rankdbg.frontends.reports.causes import print_cause
+from rankdbg.frontends.reports.failures import print_failures, print_harmless, print_overcome
+from rankdbg.frontends.reports.health import print_health
+from rankdbg.frontends.reports.job_state import print_job_state
+from rankdbg.frontends.reports.phases import print_phases_now
+from rankdbg.frontends.reports.rows import print_row
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.logs.patterns import FileScan
-from rankdbg.masking import mask_text
-from rankdbg.verdicts.failures import diagnose
-from rankdbg.verdicts.log_rules import LogRules
-from rankdbg.verdicts.phases import alive_after, courses
+from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, trend_in_words
 
 
-class DoctorReport:
-    def __init__(self, scans: Sequence[FileScan], rules: LogRules, state: JobState | None) -> None:
-        self.courses = courses(scans, rules)
-        self.diagnosis = diagnose(scans, rules, alive_after(scans, rules))
-        self._state = None if state is None else JobStateReport(state)
-        self._health = None if state is None else HealthReport(state.health, state.gpus)
-        self._failures = FailureReport(self.diagnosis, scans)
-        self._phases = PhaseReport(self.courses)
+def print_diagnosis(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
+    """The cause, if there is one, and then the state of the job; else in which phase the ranks
+    are."""
+    if diagnosis.failures:
+        print_cause(terminal, diagnosis)
+        if diagnosis.state is not None:
+            terminal.print()
+    _print_state(terminal, diagnosis)
+    if not diagnosis.failures:
+        print_failures(terminal, diagnosis)
+        print_phases_now(terminal, diagnosis.phases)
+        _print_trends(terminal, diagnosis)
+    if diagnosis.nodes:
+        print_health(terminal, diagnosis.nodes)
+    if diagnosis.failures:
+        terminal.print(terminal.dim("details: rankdbg doctor --full"))
+    else:
+        print_harmless(terminal, diagnosis)
 
-    def as_json(self) -> dict[str, Any]:
-        state = {"cluster": self._state.as_json()} if self._state else {}
-        health = {"nodes": self._health.as_json()} if self._health else {}
-        return {**state, **health, **self._failures.as_json(), **self._phases.as_json()}
 
-    def print(self, terminal: Terminal) -> None:
-        if self._state:
-            self._state.print(terminal)
-        self._failures.print(terminal)
-        self._phases.print_now(terminal)
-        if self._health:
-            self._health.print(terminal)
-        self._failures.print_harmless(terminal)
+def _print_state(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
+    if diagnosis.state is not None:
+        print_job_state(terminal, diagnosis.state, diagnosis.gone, diagnosis.missing)
+    if diagnosis.hang is not None:
+        print_row(terminal, "hang", f"{diagnosis.hang.says} See: rankdbg why")
 
-    def evidence(self) -> list[str]:
-        """Every line that shows a failure, by failure, the first cause first."""
-        lines = []
-        for failure in self.diagnosis.failures:
-            lines.append(f"# {failure.mode} ({failure.role})")
-            lines += [mask_text(finding.evidence) for finding in failure.findings]
-        return lines
+
+def _print_trends(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
+    for trend in diagnosis.diagnosis.trends:
+        print_row(terminal, "values", trend_in_words(trend))
+
+
+def print_full_diagnosis(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
+    """Each failure with its lines, phases, node health, and what was overcome or is harmless."""
+    _print_state(terminal, diagnosis)
+    print_failures(terminal, diagnosis)
+    print_phases_now(terminal, diagnosis.phases)
+    _print_trends(terminal, diagnosis)
+    if diagnosis.nodes:
+        print_health(terminal, diagnosis.nodes)
+    print_overcome(terminal, diagnosis)
+    print_harmless(terminal, diagnosis)

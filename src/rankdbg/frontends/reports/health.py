@@ -1,69 +1,32 @@
-"""How the nodes of a job do, as text and as JSON."""
+"""How the nodes of a job do, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from rankdbg.amounts import in_bytes
-from rankdbg.errors import RankdbgError
 from rankdbg.frontends.reports.rows import print_row
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.verdicts.health import Complaint, complaints
-
-Told = Mapping[str, dict[str, Any] | RankdbgError]
-
-
-class HealthReport:
-    """`health` and `gpus`: by node, as Session.health() and Session.gpus() tell."""
-
-    def __init__(self, health: Told, gpus: Told) -> None:
-        self._health = {n: told for n, told in health.items() if not isinstance(told, RankdbgError)}
-        self._gpus = {n: told for n, told in gpus.items() if not isinstance(told, RankdbgError)}
-        self._complaints = {
-            node: complaints(told, self._gpus.get(node, {}).get("gpus", ()))
-            for node, told in self._health.items()
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            node: {
-                **{key: told[key] for key in ("disks", "memory", "processes")},
-                "kernel": told["why_no_kernel"],
-                "gpus": self._gpus.get(node, {}).get("gpus", []),
-                "complaints": [vars(complaint) for complaint in self._complaints[node]],
-            }
-            for node, told in self._health.items()
-        }
-
-    def print(self, terminal: Terminal) -> None:
-        for node, told in self._gpus.items():
-            if told["gpus"]:
-                print_row(terminal, "gpus", f"{self._of(node)}{_figures(told['gpus'])}")
-        self._print_complaints(terminal)
-        unread = {told["why_no_kernel"] for told in self._health.values()} - {""}
-        for why in sorted(unread):
-            print_row(terminal, "", terminal.dim(f"kernel messages cannot be read ({why})"))
-
-    def _print_complaints(self, terminal: Terminal) -> None:
-        """The same of several nodes is one."""
-        nodes: dict[Complaint, list[str]] = {}
-        for node, found in self._complaints.items():
-            for complaint in found:
-                nodes.setdefault(complaint, []).append(node)
-        for complaint, where in nodes.items():
-            shown = ", ".join(where[:3]) + (f" and {len(where) - 3} more" if where[3:] else "")
-            on = f"{shown}: " if len(self._health) > 1 else ""
-            print_row(terminal, complaint.about, on + complaint.text)
-            print_row(terminal, "  do", complaint.fix)
-
-    def _of(self, node: str) -> str:
-        return f"{node}: " if len(self._gpus) > 1 else ""
+from rankdbg.investigations.logs.log_diagnosis import NodeStates
+from rankdbg.text.amounts import in_bytes
+from rankdbg.wire.node_answers import Gpu
 
 
-def _figures(gpus: Sequence[Mapping[str, Any]]) -> str:
+def print_health(terminal: Terminal, nodes: NodeStates) -> None:
+    for node, gpus in nodes.with_gpus.items():
+        if gpus:
+            of = f"{node}: " if len(nodes.with_gpus) > 1 else ""
+            print_row(terminal, "gpus", f"{of}{_figures(gpus)}")
+    for complaint, text in nodes.sentences():
+        print_row(terminal, complaint.about, text)
+        print_row(terminal, "  next", complaint.fix)
+    unread = {told.why_no_kernel for told in nodes.well.values()} - {""}
+    for why in sorted(unread):
+        print_row(terminal, "", terminal.dim(f"kernel messages cannot be read ({why})"))
+
+
+def _figures(gpus: Sequence[Gpu]) -> str:
     """All of a node in a line: what is odd about one of them is a complaint of its own."""
-    parts = [f"{len(gpus)} × {gpus[0].get('name') or 'GPU'}"]
+    parts = [f"{len(gpus)} × {gpus[0].name or 'GPU'}"]
     parts += [
         f"{_range(gpus, 'utilization')} % use" if _told(gpus, "utilization") else "",
         f"{_range(gpus, 'power')} W" if _told(gpus, "power") else "",
@@ -76,11 +39,11 @@ def _figures(gpus: Sequence[Mapping[str, Any]]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _told(gpus: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [gpu[name] for gpu in gpus if gpu.get(name) is not None]
+def _told(gpus: Sequence[Gpu], name: str) -> list[float]:
+    return [told for gpu in gpus if (told := getattr(gpu, name)) is not None]
 
 
-def _range(gpus: Sequence[Mapping[str, Any]], name: str) -> str:
+def _range(gpus: Sequence[Gpu], name: str) -> str:
     values = _told(gpus, name)
     least, most = f"{min(values):.0f}", f"{max(values):.0f}"
     return least if least == most else f"{least}-{most}"

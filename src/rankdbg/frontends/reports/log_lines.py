@@ -1,33 +1,33 @@
-"""Messages of logs and the differences between ranks, as text and as JSON."""
+"""Messages of logs and the differences between ranks, as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
-from rankdbg.frontends.merging_logs import Who, label
 from rankdbg.frontends.terminal import Terminal, duration
+from rankdbg.investigations.logs.merged_logs import CLOCK_WIDTH, clock
+from rankdbg.investigations.logs.merged_messages import Who, label
 from rankdbg.logs.folding import Fold
 from rankdbg.logs.kinds import Kind
+from rankdbg.text.escapes import visible_line
 
 _WIDEST_LABEL = 16
 # Seconds between the first and the last who wrote the same, from which it is worth a word.
 _SPREAD = 1.0
-_CLOCK = len("10:41:07.123")
 
 
 class FoldPrinter:
     """A column for the time, one for the ranks, and the text."""
 
-    def __init__(self, terminal: Terminal, everybody: int, width: int = 0) -> None:
+    def __init__(self, terminal: Terminal, all_ranks: int, width: int = 0) -> None:
         self._terminal = terminal
-        self._everybody = everybody
+        self._all_ranks = all_ranks
         self._width = width
         self._day = ""
 
     def print(self, folds: Sequence[Fold[Who]]) -> None:
-        labels = [label(fold.who) for fold in folds]
+        labels = [visible_line(label(fold.who)) for fold in folds]
         widest = max([self._width, *(len(text) for text in labels)])
         self._width = min(_WIDEST_LABEL, widest)
         for fold, text in zip(folds, labels, strict=True):
@@ -46,66 +46,29 @@ class FoldPrinter:
         terminal = self._terminal
         first, *more = fold.text.split("\n")
         ranks = f"{who:{self._width}}"
-        if len(fold.who) < self._everybody:
+        if len(fold.who) < self._all_ranks:
             ranks = terminal.bold(ranks)
-        line = f"{clock(fold.first):{_CLOCK}}  {ranks}  {first}"
+        line = f"{clock(fold.first):{CLOCK_WIDTH}}  {ranks}  {first}"
         if fold.first is not None and fold.last is not None and fold.last - fold.first > _SPREAD:
             line += "  " + terminal.dim(f"(within {duration(fold.last - fold.first)})")
         terminal.print(line)
         for text in more:
-            terminal.print(" " * (_CLOCK + self._width + 4) + text)
+            terminal.print(" " * (CLOCK_WIDTH + self._width + 4) + text)
 
 
 def print_kinds(terminal: Terminal, kinds: Sequence[Kind[Who]]) -> None:
     """Each with the first message of its kind."""
-    labels = [label(sorted(kind.who, key=_order)) for kind in kinds]
+    labels = [visible_line(label(sorted(kind.who, key=_order))) for kind in kinds]
     width = min(_WIDEST_LABEL, max(map(len, labels), default=0))
     for kind, who in zip(kinds, labels, strict=True):
         first, *more = kind.text.split("\n")
         times = f"  {terminal.dim(f'× {kind.count}')}" if kind.count > len(kind.who) else ""
         terminal.print(
-            f"{clock(kind.time):{_CLOCK}}  {terminal.bold(f'{who:{width}}')}  {first}{times}"
+            f"{clock(kind.time):{CLOCK_WIDTH}}  {terminal.bold(f'{who:{width}}')}  {first}{times}"
         )
         for text in more:
-            terminal.print(" " * (_CLOCK + width + 4) + text)
+            terminal.print(" " * (CLOCK_WIDTH + width + 4) + text)
 
 
 def _order(who: Who) -> tuple[bool, int, str]:
     return who.number is None, who.number or 0, who.name
-
-
-def clock(time: float | None) -> str:
-    return "" if time is None else f"{datetime.fromtimestamp(time):%H:%M:%S.%f}"[:_CLOCK]
-
-
-def iso(time: float | None) -> str | None:
-    if time is None:
-        return None
-    return datetime.fromtimestamp(time).astimezone().isoformat(timespec="milliseconds")
-
-
-def fold_json(fold: Fold[Who]) -> dict[str, Any]:
-    return {
-        **_who_json(fold.who),
-        "time": iso(fold.first),
-        "last": iso(fold.last),
-        "text": fold.text,
-    }
-
-
-def kind_json(kind: Kind[Who]) -> dict[str, Any]:
-    return {
-        **_who_json(kind.who),
-        "time": iso(kind.time),
-        "count": kind.count,
-        "text": kind.text,
-    }
-
-
-def _who_json(who: Iterable[Who]) -> dict[str, Any]:
-    """Ranks as they are written everywhere; who has no number by name."""
-    numbered = [each for each in who if each.number is not None]
-    return {
-        "ranks": label(numbered),
-        "others": sorted(each.name for each in who if each.number is None),
-    }

@@ -1,85 +1,62 @@
-"""The stops of many ranks, equal ones on one line."""
+"""Stops and pauses of many ranks as text, equal ones on one line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
-
-from rankdbg import grouping
-from rankdbg.frontends.reports.limits import LimitReport
-from rankdbg.frontends.reports.ranks import Paths, frame_json, label, print_silent, silent_json
+from rankdbg.frontends.reports.ranks import print_silent
 from rankdbg.frontends.terminal import Terminal, cut, cut_path
-from rankdbg.types import Answer, Frame, Rank, Silence
+from rankdbg.investigations.rank_labels import label
+from rankdbg.investigations.stops import OperationLimits, PausedRanks, RankStops
+from rankdbg.text.escapes import visible_line
+
+_THREAD = 16  # characters of a thread's name, where there is little room
+_PLACE = 20  # characters of a place that tell it from others
 
 
-class StopReport:
-    def __init__(self, answers: Sequence[Answer | Silence], everybody: Sequence[Rank]) -> None:
-        self.everybody = everybody
-        self.silent = [silence for silence in answers if isinstance(silence, Silence)]
-        self.stops: list[tuple[Rank, dict[str, Any]]] = [
-            (answer.rank, stop)
-            for answer in answers
-            if isinstance(answer, Answer)
-            for stop in answer.value["stops"]
-        ]
-        self.limits = LimitReport(answers, everybody)
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "stops": [
-                {
-                    "rank": rank.number,
-                    "pid": rank.pid,
-                    "host": rank.host,
-                    "stop": stop["stop"],
-                    "thread": stop["thread"],
-                    "kind": stop["kind"],
-                    "why": stop["why"],
-                    "state": stop["state"],
-                    "where": frame_json(_where(stop)),
-                }
-                for rank, stop in self.stops
-            ],
-            "in_flight": self.limits.as_json(),
-            "silent": silent_json(self.silent),
-        }
-
-    def print(self, terminal: Terminal) -> None:
-        if not self.stops:
-            terminal.print("no rank is stopped")
-        else:
-            self._print_table(terminal)
-        self.limits.print(terminal)
-        print_silent(terminal, self.silent, self.everybody)
-
-    def _print_table(self, terminal: Terminal) -> None:
-        paths = Paths(where.file for _, stop in self.stops if (where := _where(stop)))
-
-        def row(stop: dict[str, Any]) -> tuple[str, ...]:
-            where = _where(stop)
-            kind = stop["kind"] if stop["state"] == "stopped" else f"{stop['kind']} (running)"
-            thread = "" if stop["main"] else stop["thread"]
-            return kind, thread, paths.text(where) if where else "", stop["why"]
-
-        groups = grouping.group_equal((rank, row(stop)) for rank, stop in self.stops)
-        rows = [("RANKS", "STOP", "THREAD", "WHERE", "WHY")]
-        for cells, members in groups:
-            who = label(members, self.everybody)
-            rows.append((who, *cast("tuple[str, str, str, str]", cells)))
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        if not any(row[2] for row in rows[1:]):
-            widths[2] = 0
-        width = max(80, terminal.width)
-        # Why it stopped says more than the beginning of a long place.
-        why = min(max(len(row[4]) for row in rows), width // 3)
-        taken = sum(w + 2 for w in widths[:3] if w)
-        widths[3] = min(widths[3], max(20, width - taken - 2 - why))
-        for number, cells in enumerate(rows):
-            cells = (*cells[:3], cut_path(cells[3], widths[3]), cells[4])
-            shown = [f"{cell:{w}}" for cell, w in zip(cells, widths, strict=False) if w]
-            line = cut("  ".join([*shown, cells[4]]).rstrip(), width)
-            terminal.print(terminal.dim(line) if number == 0 else line)
+def print_stops(terminal: Terminal, found: RankStops) -> None:
+    if not found.stops:
+        terminal.print(found.none_stopped())
+    else:
+        _print_table(terminal, found)
+    print_limits(terminal, found.limits)
+    print_silent(terminal, found.silent, found.all_ranks)
 
 
-def _where(stop: dict[str, Any]) -> Frame | None:
-    return Frame(*stop["where"]) if stop["where"] else None
+def print_limits(terminal: Terminal, limits: OperationLimits) -> None:
+    for warning in limits.warnings():
+        terminal.print(f"{terminal.red('warning:')} {warning}")
+
+
+def print_pauses(terminal: Terminal, paused: PausedRanks) -> None:
+    for text, members in paused.groups():
+        terminal.print(f"{terminal.bold(label(members, paused.all_ranks))}  {text}")
+    print_silent(terminal, paused.silent, paused.all_ranks)
+
+
+def _print_table(terminal: Terminal, found: RankStops) -> None:
+    rows = [("RANKS", "STOP", "THREAD", "WHERE", "WHY")]
+    for told, members in found.groups():
+        who = label(members, found.all_ranks)
+        kind, thread, place, why = map(visible_line, told)
+        rows.append((who, kind, thread, place, why))
+    widths = [max(len(row[i]) for row in rows) for i in range(4)]
+    if not any(row[2] for row in rows[1:]):
+        widths[2] = 0
+    width = max(80, terminal.width)
+    if sum(widths) + 8 > width:
+        widths[2] = min(widths[2], _THREAD)
+    # Why it stopped says more than the beginning of a long place.
+    reason = min(max(len(row[4]) for row in rows), width // 3)
+    taken = sum(w + 2 for w in widths[:3] if w)
+    left = width - taken - 2
+    # Where threads with long names leave no room beside a place, it goes below.
+    below = reason > 0 and left - reason < _PLACE
+    widths[3] = min(widths[3], max(_PLACE, left - (0 if below else reason)))
+    for number, cells in enumerate(rows):
+        thread, place = cut(cells[2], widths[2]), cut_path(cells[3], widths[3])
+        cells = (*cells[:2], thread, place, cells[4])
+        shown = [f"{cell:{w}}" for cell, w in zip(cells, widths, strict=False) if w]
+        shown += [] if below else [cells[4]]
+        line = cut("  ".join(shown).rstrip(), width)
+        terminal.print(terminal.dim(line) if number == 0 else line)
+        if below and number and cells[4]:
+            terminal.print("  " + cut(cells[4], width - 2))

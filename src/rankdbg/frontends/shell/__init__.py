@@ -1,11 +1,9 @@
-"""The shell: a prompt on a job, for people and for pipes.
+"""The shell: a prompt for a job, interactive or scripted.
 
-__init__    the loop: a line in, what it does out
-commands    what can be typed
-attach      pdb on one rank
-arrivals    answers that come after the command has returned
-holding     ranks that wait for a stopped one do not time out
-typing      where lines come from: a terminal with history and completion, or a pipe
+__init__     the loop: reads and executes lines
+holding      ranks that wait for a stopped one do not time out
+line_editor  edits one line in a terminal: history and completion
+typing       where lines come from: a terminal, or a pipe
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ from __future__ import annotations
 import sys
 
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.cli import report
-from rankdbg.frontends.shell.commands import Commands
+from rankdbg.frontends.commands.commands import Commands
+from rankdbg.frontends.commands.lines import Lines
 from rankdbg.frontends.shell.holding import Holding
-from rankdbg.frontends.shell.typing import Lines, lines_of
-from rankdbg.frontends.terminal import Terminal
+from rankdbg.frontends.shell.typing import lines_of
+from rankdbg.frontends.terminal import Terminal, print_error
 from rankdbg.session import Session
 
 
@@ -45,10 +43,10 @@ def _converse(commands: Commands, holding: Holding, lines: Lines, terminal: Term
                 break
         except RankdbgError as error:
             sys.stdout.flush()
-            report(error)
+            print_error(error)
             status = error.exit_status
         except KeyboardInterrupt:
-            terminal.print("(interrupted; the ranks go on as they were)")
+            terminal.print("(interrupted; the ranks are not affected)")
         sys.stdout.flush()
     commands.close()
     return 0 if lines.interactive else status

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.reports.limits import LimitReport
+from rankdbg.frontends.reports.stops import print_limits
 from rankdbg.frontends.terminal import Terminal
+from rankdbg.investigations.stops import OperationLimits
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -21,7 +22,7 @@ class Holding:
         self._held: list[Rank] = []
 
     def begin(self) -> None:
-        """Unless it has begun. What is wrong with the job, commands say better."""
+        """Unless it has begun. Errors are left to the commands to report."""
         if self._held:
             return
         try:
@@ -30,11 +31,11 @@ class Holding:
         except RankdbgError:
             return
         self._held = ranks
-        LimitReport(answers, ranks).print(Terminal(sys.stderr))
+        print_limits(Terminal(sys.stderr), OperationLimits(answers, ranks))
 
     def end(self) -> None:
         if self._held:
             try:
                 self._session.release_timeouts(self._held)
-            except RankdbgError:  # the node has gone, and what it held with it
+            except RankdbgError:  # the node process has ended, and the hold with it
                 pass

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
-Completer = Callable[[str], Iterable[str]]
-
-
-class Lines(Protocol):
-    """An iterator of lines, that can also ask for one with another prompt."""
-
-    interactive: bool
-    complete: Completer
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def ask(self, prompt: str) -> str | None:
-        """One line, or None where there is none any more."""
+from rankdbg.frontends.commands.lines import Completer, Lines, Report
+from rankdbg.frontends.standard_streams import unguarded
+from rankdbg.text.escapes import visible_line
 
 
 def lines_of(stream: TextIO) -> Lines:
@@ -37,57 +28,46 @@ class PipedLines:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self.complete: Completer = lambda text: ()
+        self._late: list[Report] = []
+        self._is_reading = False
+        self._turn = threading.Lock()
 
     def __iter__(self) -> Iterator[str]:
         while (line := self.ask("")) is not None:
             yield line
 
     def ask(self, prompt: str) -> str | None:
+        with self._turn:
+            _print_all(self._late)
+            self._is_reading = True
         line = self._stream.readline()
         if not line:
-            return None
+            return None  # no command follows: what is still late is printed as it arrives
+        with self._turn:
+            self._is_reading = False
         while line.endswith("\\\n"):
             line = line[:-2] + "\n" + self._stream.readline()
         return line.removesuffix("\n")
 
+    def show_late(self, report: Report) -> None:
+        with self._turn:
+            self._late.append(report)
+            if self._is_reading:
+                _print_all(self._late)
+
 
 class TerminalLines:
-    """prompt_toolkit: history, completion, several lines with Alt-Enter."""
+    """Lines that are edited, with history and completion."""
 
     interactive = True
 
     def __init__(self) -> None:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.completion import Completer as ToolkitCompleter
-        from prompt_toolkit.completion import Completion
-        from prompt_toolkit.history import FileHistory, InMemoryHistory
-        from prompt_toolkit.key_binding import KeyBindings
+        from rankdbg.frontends.shell.line_editor import LineEditor
 
         self.complete: Completer = lambda text: ()
-        lines = self
-
-        class Candidates(ToolkitCompleter):
-            def get_completions(self, document, event):  # type: ignore[no-untyped-def]
-                text = document.text_before_cursor
-                word = text.rpartition(" ")[2]
-                for candidate in lines.complete(text):
-                    if candidate.startswith(word):
-                        yield Completion(candidate, start_position=-len(word))
-
-        keys = KeyBindings()
-
-        @keys.add("escape", "enter")
-        def _(event) -> None:  # type: ignore[no-untyped-def]
-            event.current_buffer.insert_text("\n")
-
-        path = _history_file()
-        history = FileHistory(str(path)) if path else InMemoryHistory()
-        self._session: PromptSession[str] = PromptSession(
-            history=history,
-            completer=Candidates(),
-            complete_while_typing=False,
-            key_bindings=keys,
-        )
+        self._late: list[Report] = []
+        stdout = unguarded(sys.stdout)
+        self._editor = LineEditor(stdout, _history_file(), lambda text: self.complete(text))
 
     def __iter__(self) -> Iterator[str]:
         while True:
@@ -100,13 +80,20 @@ class TerminalLines:
             yield line
 
     def ask(self, prompt: str) -> str | None:
-        from prompt_toolkit.patch_stdout import patch_stdout
-
         try:
-            with patch_stdout():  # answers that arrive meanwhile are printed above
-                return self._session.prompt(prompt)
+            return self._editor.read(visible_line(prompt))
         except EOFError:
             return None
+
+    def show_late(self, report: Report) -> None:
+        self._late.append(report)
+        self._editor.call_above(lambda: _print_all(self._late))
+
+
+def _print_all(reports: list[Report]) -> None:
+    while reports:
+        reports.pop(0)()
+    sys.stdout.flush()
 
 
 def _history_file() -> Path | None:

@@ -1,8 +1,6 @@
-"""Staying beside a job: cheap looks while it goes on, everything that can be seen when it hangs.
+"""`rankdbg watch` around a command (what watching does: investigations/watch/).
 
-settings.py     what a job file or the command line asks for
-stillness.py    who has come on since the last look
-watcher.py      the loop
-collecting.py   the files that a collection writes
-telling.py      a command or a webhook that is told
+supervisor.py   the process that the shell started: waits for the command, forwards signals
+beside.py       the watching process
+sessions.py     how a watch reaches its job
 """

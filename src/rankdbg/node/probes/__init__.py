@@ -1,32 +1,38 @@
-"""Ways of looking into a process from outside, one file each, found by name.
+"""Ways to inspect a process from outside, one module each, found by name.
 
 A probe runs another program on a process that may hang, so each one runs in a child
-that can be killed, with a deadline, and says beforehand why it cannot be used. Those that
-stop the process to look (all but py-spy) do so under the rules of node/attaching.py.
+that can be killed, with a deadline, and reports in advance why it cannot be used. Probes
+that stop the process (all but py-spy) follow the rules of node/probes/attaching.py.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple, Protocol
 
 from rankdbg.errors import NO_PTRACE
-from rankdbg.node import processes
+from rankdbg.node.machine import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NamedTuple, Protocol
+
+    class Probe(Protocol):
+        def available(self, pid: int) -> str | None:
+            """Why this probe cannot be used on this process, or None."""
+
+        def probe(
+            self, pid: int, *, seconds: float, all_threads: bool, with_locals: bool
+        ) -> dict[str, Any]:
+            """What it sees: `threads`, each with `name`, `main` and `frames`, the innermost first, as
+            [function, file, line]; and where it can tell, `gil` (the thread that holds it),
+            `waits_for_gil`, `kernels`. Raises ProbeFailed."""
+
+else:
+    from rankdbg.process.named_tuples import NamedTuple
 
 
 class ProbeFailed(Exception):
     """Why nothing could be read, for the user."""
-
-
-class Probe(Protocol):
-    def available(self, pid: int) -> str | None:
-        """Why this probe cannot be used on this process, or None."""
-
-    def probe(
-        self, pid: int, *, seconds: float, all_threads: bool, with_locals: bool
-    ) -> dict[str, Any]:
-        """What it sees: `threads`, each with `name`, `main` and `frames`; and where it can
-        tell, `gil` (who holds it), `waits_for_gil`, `kernels`. Raises ProbeFailed."""
 
 
 class Kind(NamedTuple):
@@ -45,14 +51,50 @@ PROBES = {
 }
 
 
-def find_probe(engine: str) -> Probe:
-    module: Any = importlib.import_module(f"rankdbg.node.probes.{PROBES[engine].module}")
+# Other packages add modules like these, where the node's Python has them installed. A module may
+# say AT_ONCE (processes) and LONGEST (seconds).
+ENTRY_POINTS = "rankdbg.probes"
+
+
+def find_probe(engine: str) -> tuple[Probe, Kind]:
+    """Raises ProbeFailed if there is no such probe here, or it cannot be loaded."""
+    kind = PROBES.get(engine)
+    place = f"rankdbg.node.probes.{kind.module}" if kind else _added(engine)
+    try:
+        module: Any = importlib.import_module(place)
+    except Exception as error:  # of another package
+        raise ProbeFailed(f"the probe {engine} cannot be loaded: {error}") from None
+    if kind is None:
+        limits = getattr(module, "AT_ONCE", 4), getattr(module, "LONGEST", 20.0)
+        kind = Kind(place, engine, *limits)
     probe: Probe = module
-    return probe
+    return probe, kind
+
+
+def tool_name(engine: str) -> str:
+    return PROBES[engine].tool if engine in PROBES else engine
+
+
+def at_once(engine: str) -> int:
+    """How many processes may be inspected at a time."""
+    try:
+        return find_probe(engine)[1].at_once
+    except ProbeFailed:  # py-spy is used instead
+        return PROBES["py-spy"].at_once
+
+
+def _added(engine: str) -> str:
+    from importlib import metadata  # 20 ms, which a node's start does not need
+
+    added = {entry.name: entry.value for entry in metadata.entry_points(group=ENTRY_POINTS)}
+    if engine not in added:
+        names = ", ".join([*PROBES, *sorted(added)])
+        raise ProbeFailed(f"no probe {engine} on this node; there are: {names}")
+    return added[engine]
 
 
 def failure(tool: str, complaint: str, pid: int) -> ProbeFailed:
-    """What a tool said on its stderr, for a user who does not know the tool."""
+    """Explains the stderr output of a tool to users."""
     if processes.read_stat(pid) is None:
         return ProbeFailed(f"process {pid} is gone")
     if "ermission denied" in complaint or "Operation not permitted" in complaint:

@@ -4,9 +4,9 @@ are in. The frames of Python are py-spy's.
 Measured (docs/gpu-notes.md): reading the symbols of all libraries of torch, cuda-gdb takes 8 s
 and stops process and kernels for as long. Without most of them it takes 0.6 s and stops them
 for 0.1 s at a time; where cuBLAS's kernels are loaded, which it reads too, 3.5 s. Kernels and
-calls of CUDA are named all the same; C++ between those and Python is pystack's to show.
+CUDA calls are still named; use pystack for C++ frames between those and Python.
 
-It begins by calling functions in the process: whoever ends it then, ends the process.
+It begins by calling functions in the process: killing it at that time kills the process.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import glob
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rankdbg.node import attaching, gpus
-from rankdbg.node.dumped_threads import DumpedThread, ask_pyspy, threads
-from rankdbg.node.native_frames import NativeFrame, plain_name
-from rankdbg.node.probes import ProbeFailed, failure
-from rankdbg.node.probes.gdb import DEEPEST, OPTIONS, parse, with_python
+from rankdbg.dumps.dumped_threads import DumpedThread
+from rankdbg.dumps.gdb_text import is_debuggers, parse, parse_kernels
+from rankdbg.dumps.native_frames import NativeFrame
+from rankdbg.node.machine import gpus
+from rankdbg.node.probes import ProbeFailed, attaching, failure
+from rankdbg.node.probes.gdb import DEEPEST, OPTIONS, with_python
+from rankdbg.node.probes.named_threads import ask_pyspy, threads
 
 TOOLKITS = "/usr/local/cuda*/bin/cuda-gdb"
 WITHOUT_SYMBOLS = ("-iex", "set auto-solib-add off", "-iex", "set width 0")
@@ -44,7 +45,7 @@ def executable() -> str | None:
 
 def available(pid: int) -> str | None:
     if executable() is None:
-        return f"cuda-gdb is not there (looked on PATH, in CUDA_HOME and for {TOOLKITS})"
+        return f"cuda-gdb not found (searched PATH, CUDA_HOME and {TOOLKITS})"
     if gpus.opened(pid) == set():
         return f"process {pid} has no GPU open"
     return attaching.refusal(pid)
@@ -58,7 +59,7 @@ def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> 
     words = [str(executable()), *OPTIONS, *WITHOUT_SYMBOLS, *lines, "-p", str(pid)]
     ran = attaching.run(words, pid, seconds, untouched=UNTOUCHED_SECONDS)
     if signal := parse_ending(ran.output):
-        raise ProbeFailed(f"process {pid} ended with {signal} as cuda-gdb looked at it")
+        raise ProbeFailed(f"process {pid} ended with {signal} while cuda-gdb was reading it")
     program = os.path.realpath(f"/proc/{pid}/exe")
     dumped = [trusted(thread, program) for thread in parse(ran.output) if not is_debuggers(thread)]
     if not dumped:
@@ -70,41 +71,11 @@ def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> 
 
 # --- what cuda-gdb prints -----------------------------------------------------------------
 
-# *      0      -   0    2 Active 0x00100000 (132,1,1) (256,1,1) at::cuda::spin_kernel()
-_KERNEL = re.compile(
-    r"\*?\s+\d+\s+(?:-|\d+)\s+(?P<device>\d+)\s+\d+\s+(?P<state>\w+)\s+(?P<mask>0x[0-9a-f]+)\s+"
-    r"(?P<grid>\([\d,]+\))\s+(?P<block>\([\d,]+\))\s+(?P<invocation>.*\S)\s*$"
-)
-
-
-def parse_kernels(text: str) -> Iterator[dict[str, Any]]:
-    """The table that `info cuda kernels` prints; nothing if no kernel runs."""
-    for line in text.splitlines():
-        if row := _KERNEL.match(line):
-            yield {
-                "name": plain_name(row["invocation"]),
-                "symbol": row["invocation"],
-                "device": int(row["device"]),
-                "grid": _sizes(row["grid"]),
-                "block": _sizes(row["block"]),
-                "sms": int(row["mask"], 16).bit_count(),
-                "state": row["state"].lower(),
-            }
-
 
 def parse_ending(text: str) -> str:
     """The signal that has ended the process under cuda-gdb, or ``."""
     ended = re.search(r"^Program terminated with signal (\w+)", text, re.MULTILINE)
     return ended[1] if ended else ""
-
-
-def _sizes(text: str) -> list[int]:
-    return [int(number) for number in text.strip("()").split(",")]
-
-
-def is_debuggers(thread: DumpedThread) -> bool:
-    """A thread that is there, or where it is, because of cuda-gdb."""
-    return any("/libcudadebugger.so" in frame.library for frame in thread.frames)
 
 
 def trusted(thread: DumpedThread, program: str) -> DumpedThread:

@@ -4,38 +4,84 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from rankdbg.node import processes
+from rankdbg.node import offers
+from rankdbg.node.in_memory import runnable
+from rankdbg.node.machine import processes
 from rankdbg.node.probes import ProbeFailed, failure
-from rankdbg.user_code import is_agent, is_user_code
+from rankdbg.process.user_code import is_agent, is_user_code, shows_variables
 
 
 @cache
 def executable() -> str | None:
-    """py-spy of rankdbg's own environment, or what was sent with it, else the one on PATH."""
-    landed = os.environ.get("RANKDBG_LANDED")
-    beside = Path(sys.executable).parent / "py-spy"
-    sent = Path(landed) / "bin/py-spy" if landed else beside
-    return next((str(p) for p in (beside, sent) if p.exists()), None) or shutil.which("py-spy")
+    """py-spy of rankdbg's own environment, or what was sent with it, else the one on PATH or in the
+    environment of a rank: sending it takes longer than all the rest."""
+    beside = os.path.join(os.path.dirname(sys.executable), "py-spy")
+    if os.path.exists(beside):
+        return beside
+    sent = _sent()
+    found = (sent and runnable(sent)) or _on_path() or next(all_beside_python(), None)
+    if found is None:
+        offers.need("py-spy")
+    return found
+
+
+def _on_path() -> str | None:
+    """As shutil.which does it; that module takes 8 ms to load, in every pod."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    places = [os.path.join(folder, "py-spy") for folder in folders]
+    return next((p for p in places if os.path.isfile(p) and os.access(p, os.X_OK)), None)
+
+
+def all_beside_python() -> Iterator[str]:
+    """In the directories of Pythons that this user runs, as in a conda environment of the job."""
+    for pid in processes.all_pids():
+        try:
+            program = os.readlink(f"/proc/{pid}/exe")
+        except OSError:  # of another user, or it has ended
+            continue
+        path = os.path.join(os.path.dirname(program), "py-spy")
+        is_there = "python" in os.path.basename(program) and os.access(path, os.X_OK)
+        if is_there and processes.owner(pid) == os.geteuid() and _is_trusted(path):
+            yield path
+
+
+def _is_trusted(path: str) -> bool:
+    """No other user could have put it there."""
+    owned = os.stat(path)
+    return owned.st_uid in (0, os.geteuid()) and not owned.st_mode & 0o022
+
+
+def _sent() -> str | None:
+    path = os.path.join(os.environ.get("RANKDBG_LANDED", ""), "bin/py-spy")
+    return path if os.path.isabs(path) and os.path.exists(path) else None
 
 
 def available(pid: int) -> str | None:
     if executable() is None:
-        return "py-spy is not installed (pip install py-spy)"
+        return why_not()
     stat = processes.read_stat(pid)
     if stat is None:
         return f"process {pid} is gone"
     if stat.state in "ZX":
         return processes.explain_state(stat)
     return None
+
+
+def why_not() -> str:
+    """Why there is none that can be run."""
+    if sent := _sent():
+        return (
+            f"py-spy was sent to {os.path.dirname(sent)}, where no program may run (noexec); "
+            "mount an emptyDir at /tmp, or install py-spy on the node"
+        )
+    return "py-spy is not installed (pip install py-spy)"
 
 
 def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> dict[str, Any]:
@@ -45,7 +91,7 @@ def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> 
         threads = _threads(dumped, pid, all_threads, with_locals)
         return {"threads": threads, "gil": gil_holder(dumped, pid)}
     except (KeyError, TypeError, IndexError):
-        raise ProbeFailed("py-spy answered what cannot be read") from None
+        raise ProbeFailed("invalid output of py-spy") from None
 
 
 def dump(pid: int, seconds: float, with_locals: bool) -> list[dict[str, Any]]:
@@ -63,7 +109,7 @@ def dump(pid: int, seconds: float, with_locals: bool) -> list[dict[str, Any]]:
                 dumped: list[dict[str, Any]] = json.loads(output)
                 return dumped
             except ValueError:
-                raise ProbeFailed("py-spy answered what cannot be read") from None
+                raise ProbeFailed("invalid output of py-spy") from None
         # It reads a process that goes on running, and now and then catches it in between.
         if attempt == 3 or time.monotonic() > deadline or not processes.read_stat(pid):
             break
@@ -143,7 +189,16 @@ def _is_agent(frames: list[list[Any]]) -> bool:
     return is_agent(frames[-1][1])
 
 
+# torch's function around each collective, as it was called.
+_CALLS_COLLECTIVE = "wrapper", "/torch/distributed/c10d_logger.py"
+_A_GROUP = "ProcessGroup at 0x"
+
+
 def locals_of(frame: dict[str, Any]) -> dict[str, str]:
-    if not is_user_code(frame["filename"]):
+    function, file = _CALLS_COLLECTIVE
+    if frame["name"].endswith(function) and frame["filename"].endswith(file):
+        given = any(_A_GROUP in str(entry["repr"]) for entry in frame["locals"] or ())
+        return {"group": "given" if given else "default"}
+    if not shows_variables(frame["name"], frame["filename"]):
         return {}
     return {entry["name"]: str(entry["repr"]) for entry in frame["locals"] or ()}

@@ -1,0 +1,1 @@
+"""An editor in this rank: debugpy on the agent's own connection."""

@@ -1,0 +1,1 @@
+"""This rank under `nsys profile`: started again below it, captured, its report written whole."""

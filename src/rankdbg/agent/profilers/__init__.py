@@ -1,0 +1,1 @@
+"""Profiles of this rank from inside: torch, memory, CUDA, nsys."""

@@ -1,0 +1,343 @@
+"""A snapshot: state saved in a directory, used like any other cluster.
+
+DIR/snapshot.json               version, time, target, nodes
+DIR/nodes/NODE/roster.json      {"question": {...}, "answer": {...}}, as they went
+DIR/nodes/NODE/stacks-1.json    over the wire; one file for each question
+DIR/nodes/NODE/...
+
+Where ranks have saved their uncaught exceptions (agent/stops/crash_snapshots.py), DIR/nodes has a folder
+for each process, and snapshot.json lists no nodes: processes may be added at any time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rankdbg import wire
+from rankdbg._version import __version__
+from rankdbg.clusters import NO_OPTIONS, Cluster, Options
+from rankdbg.clusters.snapshot.merged_parts import Asked, merge
+from rankdbg.errors import BadInput, SnapshotError
+from rankdbg.files import foreign_files, private_files
+from rankdbg.files.safe_names import component
+from rankdbg.process.user_code import innermost_user_frame
+from rankdbg.wire.decoding import BadField
+from rankdbg.wire.node_questions import ASKED
+from rankdbg.wire.questions import name_in
+from rankdbg.wire.ray_tables import RAY_TABLES
+from rankdbg.wire.streams import Stream
+from rankdbg.wire.table import check_answer
+
+VERSION = 1
+MOST_BYTES = 2**30  # of one file; the stacks of 1,000 ranks with their variables are 100 MB
+
+
+# --- writing ------------------------------------------------------------------------------
+
+
+def save(directory: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> None:
+    """Write a snapshot atomically; only this user can read it."""
+    if not directory.name:
+        raise SnapshotError(f"cannot write to {str(directory)!r}", hint="use a new directory")
+    try:
+        there = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
+    except OSError as error:
+        raise SnapshotError(f"cannot write {directory}: {error.strerror}") from None
+    if there:
+        raise SnapshotError(f"{directory} already exists", hint="use a new directory")
+    partial = directory.with_name(f".{directory.name}.partial-{os.getpid()}")
+    try:
+        private_files.make_directory(directory.parent)
+        partial.mkdir(mode=0o700)
+        _write_all(partial, target, asked)
+        if directory.exists():
+            directory.rmdir()
+        partial.rename(directory)
+    except OSError as error:
+        raise SnapshotError(f"cannot write {directory}: {error.strerror}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_all(partial: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> None:
+    folders = [f"{index}-{component(node, 100)}" for index, node in enumerate(asked)]
+    head = {
+        "snapshot": VERSION,
+        "version": __version__,
+        "saved": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "target": target,
+        "nodes": dict(zip(folders, asked, strict=True)),
+    }
+    _write(partial / "snapshot.json", head)
+    (partial / "nodes").mkdir(mode=0o700)
+    for folder, node in zip(folders, asked, strict=True):
+        place = partial / "nodes" / folder
+        place.mkdir(mode=0o700)
+        for number, (question, answer) in enumerate(asked[node], 1):
+            path = place / f"{question['ask']}-{number}.json"
+            _write(path, {"question": question, "answer": answer})
+
+
+def _write(path: Path, content: Any) -> None:
+    with private_files.open_file(path, "x") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+
+
+# --- reading ------------------------------------------------------------------------------
+
+
+class Snapshot(Cluster):
+    def __init__(self, rest: str, options: Options = NO_OPTIONS) -> None:
+        if not rest:
+            raise BadInput("snapshot: names no directory", hint="rankdbg ps -t snapshot:DIR")
+        self.target = f"snapshot:{rest}"
+        self._directory = Path(rest)
+        head = _read(self._directory / "snapshot.json", self._directory)
+        version = head.get("snapshot")
+        if not isinstance(version, int) or not isinstance(head.get("nodes"), dict):
+            raise SnapshotError(f"{rest} is damaged: snapshot.json is invalid")
+        if version > VERSION:
+            raise SnapshotError(
+                f"{rest} was saved by rankdbg {head.get('version')}, which is newer than this one",
+                hint="pip install --upgrade rankdbg",
+            )
+        self._folders = {str(node): [_folder(rest, f)] for f, node in head["nodes"].items()}
+        self._by_process = not self._folders
+        if self._by_process:
+            self._find_processes()
+        self.origin = f"snapshot of {head.get('target')} at {head.get('saved')}"
+
+    def nodes(self) -> list[str]:
+        return list(self._folders)
+
+    def open(self, node: str) -> SavedChannel:
+        parts = [self._read_folder(folder) for folder in self._folders[node]]
+        try:
+            return SavedChannel(merge(parts) if self._by_process else parts[0])
+        except (KeyError, TypeError, AttributeError) as error:
+            raise SnapshotError(f"{self._directory} is damaged: {error!r}") from None
+
+    def ray_tables(self, job: str) -> dict[str, Any] | None:
+        """Those that were saved last: a snapshot is of one job."""
+        for folder in (folder for folders in self._folders.values() for folder in folders):
+            saved = [a for q, a in self._read_folder(folder) if q.get("ask") == RAY_TABLES]
+            if saved:
+                return dict(saved[-1])
+        return None
+
+    def _find_processes(self) -> None:
+        """The folders of single processes, by the node they ran on."""
+        for path in sorted((self._directory / "nodes").glob("*/roster.json")):
+            answer = _read(path, self._directory).get("answer")
+            node = str(answer.get("host")) if isinstance(answer, dict) else ""
+            self._folders.setdefault(node, []).append(path.parent.name)
+
+    def _read_folder(self, name: str) -> list[Asked]:
+        asked: list[Asked] = []
+        files = (self._directory / "nodes" / name).glob("*.json")
+        for path in sorted(files, key=_in_order):
+            content = _read(path, self._directory)
+            question, answer = content.get("question"), content.get("answer")
+            if not isinstance(question, dict) or not isinstance(answer, dict):
+                raise SnapshotError(f"{self._directory} is damaged: {path.name} contains no answer")
+            try:
+                check_answer(question, answer)
+            except BadField as error:
+                raise SnapshotError(f"{self._directory} is damaged: {path.name}: {error}") from None
+            asked.append((question, answer))
+        return asked
+
+
+def _folder(directory: str, name: Any) -> str:
+    """A safe folder name: a snapshot may come from another user."""
+    if not isinstance(name, str) or "/" in name or "\0" in name or name in ("", ".", ".."):
+        raise SnapshotError(f"{directory} is damaged: snapshot.json names the folder {name!r}")
+    return name
+
+
+def _in_order(path: Path) -> tuple[int, str]:
+    """stacks-2 was asked before stacks-10."""
+    number = path.stem.rpartition("-")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(
+        number
+    ) < 10 else 0, path.name
+
+
+def _read(path: Path, directory: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(foreign_files.read_bytes(path, MOST_BYTES))
+    except FileNotFoundError:
+        if directory.exists():
+            raise SnapshotError(
+                f"{directory} is not a snapshot: {path.relative_to(directory)} is missing"
+            ) from None
+        raise SnapshotError(f"no snapshot at {directory}: there is no such directory") from None
+    except OSError as error:
+        raise SnapshotError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise SnapshotError(f"{directory} is damaged: {path.name}: {error}") from None
+    if not isinstance(content, dict):
+        raise SnapshotError(f"{directory} is damaged: {path.name} is not a JSON object")
+    return content
+
+
+class SavedAnswer:
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def answer(self, seconds: float, reach: float | None = None) -> Any:
+        return self._found
+
+    def open_stream(self, seconds: float) -> tuple[Stream, Any]:
+        raise SnapshotError("a snapshot has no running processes")
+
+
+class SavedChannel:
+    """Answers questions from the saved answers."""
+
+    def __init__(self, asked: list[Asked]) -> None:
+        self._asked = asked
+        self._again: Counter[str] = Counter()
+
+    usable = True
+    failure = None
+
+    def hang_up(self) -> None:
+        pass
+
+    def close(self, deadline: float) -> None:
+        pass
+
+    def begin(self, message: wire.Message) -> SavedAnswer:
+        return SavedAnswer(self._find(message))
+
+    def _find(self, message: wire.Message) -> Any:
+        name = name_in(message)
+        if name == "stream":
+            raise SnapshotError("cannot attach to a snapshot: it has no running processes")
+        saved = [pair for pair in self._asked if name_in(pair[0]) == name]
+        match ASKED[name].saved:
+            case "fitting":
+                return self._fitting[name](self, saved, message)
+            case "in order":  # asked twice, to see changes
+                self._again[name] += 1
+                saved = saved[: self._again[name]]
+        return self._last(saved, str(message["ask"]))
+
+    def _last(self, saved: list[Asked], what: str) -> Any:
+        if saved:
+            return saved[-1][1]
+        have = sorted({_options(question) for question, _ in self._asked})
+        raise SnapshotError(f"the snapshot contains no {what}", f"it contains: {', '.join(have)}")
+
+    def _stacks(self, saved: list[Asked], message: wire.Message) -> Any:
+        fitting = [pair for pair in saved if _covers(pair[0], message)]
+        # Prefer an answer of the same kind, whenever it was saved.
+        fitting.sort(key=lambda pair: _is_native(pair[0]) == _is_native(message))
+        return self._last(fitting, _options(message))
+
+    def _evaluate(self, saved: list[Asked], message: wire.Message) -> Any:
+        same = ("expression", "frame", "thread")
+        for question, answer in reversed(saved):
+            if all(question.get(name) == message.get(name) for name in same):
+                return answer
+        return self._look_up(message)
+
+    def _owners(self, saved: list[Asked], message: wire.Message) -> Any:
+        same = ("connections", "threads")
+        fitting = [
+            pair
+            for pair in saved
+            if all(bool(pair[0].get(name)) == bool(message.get(name)) for name in same)
+        ]
+        return self._last(fitting, "owners")
+
+    def _look_up(self, message: wire.Message) -> Any:
+        """A plain name may be among the saved locals."""
+        name = str(message.get("expression")).strip()
+        wanted = {tuple(process) for process in message["processes"]}
+        found: list[Any] = []
+        silent: list[Any] = []
+        reason = "not in the snapshot"
+        if name.isidentifier():
+            reason = f"the snapshot has no variable {name!r} in that frame"
+            for process, threads in self._saved_locals():
+                text = _local_value(threads, name, message)
+                if process in wanted and text is not None:
+                    value = {"kind": "text", "text": text, "length": len(text)}
+                    found.append({"process": process, "value": value})
+        answered = {entry["process"] for entry in found}
+        silent = [{"process": p, "reason": reason} for p in sorted(wanted - answered)]
+        return {"answers": found, "silent": silent}
+
+    def _saved_locals(self) -> Iterable[tuple[tuple[int, int], Any]]:
+        for question, answer in reversed(self._asked):
+            if question.get("ask") == "stacks" and question.get("locals"):
+                for entry in answer["processes"]:
+                    distinct = answer["distinct"]
+                    samples = [distinct[n] for n in entry["samples"] if 0 <= n < len(distinct)]
+                    # A slow rank may have omitted them in some samples.
+                    whole = [s for s in samples if all("locals" in thread for thread in s)]
+                    if samples:
+                        yield tuple(entry["process"]), (whole or samples)[-1]
+                return
+
+    _fitting: ClassVar = {
+        "stacks": _stacks,
+        "evaluate": _evaluate,
+        "owners": _owners,
+    }
+
+
+def _covers(saved: wire.Message, wanted: wire.Message) -> bool:
+    """Whether a saved answer about stacks also answers another question."""
+    threads = saved.get("threads") == "all" or wanted.get("threads") != "all"
+    if _is_native(wanted) and saved.get("engine") != wanted.get("engine"):
+        return False
+    also = ("locals", "tasks")
+    return threads and all(bool(saved.get(name)) >= bool(wanted.get(name)) for name in also)
+
+
+def _is_native(question: wire.Message) -> bool:
+    return question.get("engine", "agent") not in ("agent", "py-spy")
+
+
+def _options(question: wire.Message) -> str:
+    match question.get("ask"):
+        case "stacks":
+            threads = "all threads" if question.get("threads") == "all" else "the main thread"
+            engine = f" by {question['engine']}" if _is_native(question) else ""
+            tasks = " and tasks" if question.get("tasks") else ""
+            values = " with locals" if question.get("locals") else ""
+            return f"stacks of {threads}{tasks}{engine}{values}"
+        case "evaluate":
+            return f"values of {question.get('expression')!r}"
+    return str(question.get("ask"))
+
+
+def _local_value(threads: Any, name: str, message: wire.Message) -> str | None:
+    """The saved text of a variable in the frame that the live question would have chosen."""
+    thread = message.get("thread")
+    for candidate in threads:
+        if candidate["name"] != thread and not (thread in (None, "main") and candidate["main"]):
+            continue
+        frames = candidate["frames"]
+        wanted = message.get("frame")
+        if wanted is None:
+            index = innermost_user_frame(frame[1] for frame in frames)
+        elif isinstance(wanted, int):
+            index = wanted
+        else:
+            names = [frame[0].rpartition(".")[2] for frame in frames]
+            index = names.index(wanted) if wanted in names else -1
+        if 0 <= index < len(candidate.get("locals", ())):
+            return candidate["locals"][index].get(name)  # type: ignore[no-any-return]
+    return None

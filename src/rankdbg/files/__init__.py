@@ -1,0 +1,1 @@
+"""Files: safe names, untrusted files, private files."""

@@ -1,0 +1,92 @@
+"""One connection for each target, shared by all calls about it, closed when it has been idle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from rankdbg.investigations.connection import JobConnection
+
+IDLE_SECONDS = 300.0
+
+Connect = Callable[[tuple[str, ...], Callable[[int, int], None]], JobConnection]
+
+
+@dataclass
+class Shared:
+    """`nodes`: how many have answered the last question, and how many there are."""
+
+    connection: JobConnection | None = None
+    users: int = 0
+    idle_since: float = 0.0
+    nodes: tuple[int, int] = (0, 0)
+    opening: threading.Lock = field(default_factory=threading.Lock)
+
+    def note_progress(self, done: int, nodes: int) -> None:
+        self.nodes = done, nodes
+
+
+class SharedConnections:
+    def __init__(
+        self,
+        connect: Connect,
+        idle_seconds: float = IDLE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._connect = connect
+        self._idle_seconds = idle_seconds
+        self._clock = clock
+        self._shared: dict[tuple[str, ...], Shared] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @contextmanager
+    def use(self, targets: tuple[str, ...]) -> Iterator[tuple[JobConnection, Shared]]:
+        """Raises what connecting raises; the next call tries again."""
+        with self._lock:
+            shared = self._shared.setdefault(targets, Shared())
+            shared.users += 1
+        try:
+            with shared.opening:  # a slow target delays calls about itself only
+                if shared.connection is None:
+                    shared.connection = self._connect(targets, shared.note_progress)
+                connection = shared.connection
+            yield connection, shared
+        finally:
+            with self._lock:
+                shared.users -= 1
+                shared.idle_since = self._clock()
+                ended = self._closed
+            if ended:  # it was opened while the server ended
+                self.close()
+
+    def close_idle(self) -> float:
+        """Closes what has not been used for long. Returns the seconds until the next may be."""
+        now = self._clock()
+        with self._lock:
+            unused = {t: shared for t, shared in self._shared.items() if not shared.users}
+            due = {t: s for t, s in unused.items() if now - s.idle_since >= self._idle_seconds}
+            for targets in due:
+                del self._shared[targets]
+            waits = [
+                s.idle_since + self._idle_seconds - now for t, s in unused.items() if t not in due
+            ]
+        _close(due.values())
+        return max(1.0, min([self._idle_seconds, *waits]))
+
+    def close(self) -> None:
+        """All of them: questions that are under way fail."""
+        with self._lock:
+            self._closed = True
+            shared = [*self._shared.values()]
+            self._shared.clear()
+        _close(shared)
+
+
+def _close(some: Iterable[Shared]) -> None:
+    for each in some:
+        if each.connection is not None:
+            each.connection.close()

@@ -1,0 +1,29 @@
+"""How a watch reaches its job, again and again, and how it shows a verdict."""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Callable
+
+from rankdbg.frontends.reaching import default_target, open_session
+from rankdbg.frontends.reports.verdicts import print_verdict
+from rankdbg.frontends.terminal import Terminal
+from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.session import Session
+
+
+def opener(options: argparse.Namespace) -> Callable[[], Session]:
+    """Opens sessions by these options; the target that is found is printed once."""
+
+    def open_again() -> Session:
+        options.target = options.target or default_target()
+        return open_session(options)
+
+    return open_again
+
+
+def verdict_text(verdict: JobVerdict) -> str:
+    text = io.StringIO()
+    print_verdict(Terminal(text), verdict)
+    return text.getvalue()

@@ -1,0 +1,108 @@
+"""Jobs and their ranks as a value: what `rankdbg ps` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rankdbg import selection
+from rankdbg.investigations.rank_labels import frame_json
+from rankdbg.session import Session, check_job
+from rankdbg.types import ProcessKey, Rank
+
+
+@dataclass(frozen=True)
+class JobList:
+    """`jobs`: by name; `inside`: the job that a job runs inside; `ages`: seconds; `silent_nodes`: and
+    why they gave no response; `origin`: of a snapshot, when and of what."""
+
+    jobs: Mapping[str, Sequence[Rank]]
+    inside: Mapping[str, str]
+    ages: Mapping[ProcessKey, float]
+    silent_nodes: Mapping[str, str]
+    notes: Sequence[str]
+    origin: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "origin": self.origin,
+            "jobs": [
+                _job_json(job, ranks, self.inside.get(job, "")) for job, ranks in self.jobs.items()
+            ],
+            "ranks": [self._rank_json(rank) for ranks in self.jobs.values() for rank in ranks],
+            "no_response_nodes": self.silent_nodes,
+            "notes": self.notes,
+        }
+
+    def _rank_json(self, rank: Rank) -> dict[str, Any]:
+        return {
+            "job": rank.job,
+            "rank": rank.number,
+            "kind": rank.kind,
+            "coordinates": dict(rank.coordinates),
+            "role": rank.role,
+            "names": dict(rank.names),
+            "generation": rank.generation,
+            "host": rank.host,
+            "pid": rank.pid,
+            "start": rank.process.start,
+            "state": rank.state,
+            "detail": rank.detail,
+            "where": frame_json(rank.where),
+            "step": rank.step,
+            "agent": rank.agent,
+            "world": rank.world,
+            "local_rank": rank.local_rank,
+            "seconds": round(self.ages[rank.process], 1),
+            "python": rank.python,
+            "command": list(rank.command),
+        }
+
+
+def list_jobs(
+    session: Session, chosen: selection.Selection, job: str | None, everything: bool = False
+) -> JobList:
+    """`everything`: also launchers and helpers. Raises NoJob if there is none."""
+    roster = session.roster(job=job)
+    jobs = roster.jobs(everything, replaced=selection.names_generations(chosen))
+    job = check_job(roster, jobs, job)
+    if job is not None:
+        jobs = {job: jobs[job]}
+    picked = selection.pick(chosen, [rank for ranks in jobs.values() for rank in ranks])
+    ids = {id(rank) for rank in picked}
+    shown = {
+        name: [rank for rank in _in_order(ranks) if id(rank) in ids] for name, ranks in jobs.items()
+    }
+    origin = session.cluster.origin
+    return JobList(shown, roster.inside, roster.ages, roster.silent_nodes, roster.notes, origin)
+
+
+def _in_order(ranks: Sequence[Rank]) -> list[Rank]:
+    return sorted(ranks, key=lambda r: (r.number is None, r.number or 0, r.host, r.pid))
+
+
+def only_ranks(ranks: Sequence[Rank]) -> list[Rank]:
+    """Without launchers and helpers."""
+    return [rank for rank in ranks if rank.kind == "rank"]
+
+
+def extents(ranks: Sequence[Rank]) -> dict[str, int]:
+    """Of the mesh: the size of each dimension."""
+    sizes: dict[str, int] = {}
+    for rank in ranks:
+        for name, value in rank.coordinates.items():
+            sizes[name] = max(sizes.get(name, 0), value + 1)
+    return sizes
+
+
+def _job_json(job: str, ranks: Sequence[Rank], inside: str) -> dict[str, Any]:
+    own = only_ranks(ranks)
+    text = selection.format_ranks(own, ranks)
+    return {
+        "job": job,
+        "inside": inside,
+        "ranks": text,
+        "count": len(own),
+        "mesh": extents(own),
+    }

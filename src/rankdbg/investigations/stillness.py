@@ -1,0 +1,85 @@
+"""Which ranks have made progress since the last poll. A poll costs a rank microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rankdbg.session import Session
+from rankdbg.types import Answer, ProcessKey, Rank
+from rankdbg.verdicts.hangs import progress
+from rankdbg.wire.answers import Vitals
+
+# If this share of the ranks that moved before has stopped moving, the job is examined.
+STILL_SHARE = 0.5
+
+
+@dataclass
+class Place:
+    """The position of a rank when it last made progress: wake-ups that are minutes apart add up."""
+
+    frames: Any
+    vitals: Vitals
+    since: float
+    has_moved: bool = False
+
+
+@dataclass
+class Stillness:
+    """Keeps the position of each rank between polls."""
+
+    places: dict[ProcessKey, Place] = field(default_factory=dict)
+    steps: dict[ProcessKey, int] = field(default_factory=dict)
+    stepped: float = 0.0  # when a rank last reported a new step
+
+    def look(self, session: Session, ranks: Sequence[Rank], now: float) -> None:
+        alive = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
+        stacks, _ = session.stacks(alive, samples=1)
+        frames = {sampled.rank.process: sampled.main() for sampled in stacks}
+        for answer in session.vitals(alive):
+            if isinstance(answer, Answer):
+                key = answer.rank.process
+                self._note(key, frames.get(key), answer.value, now)
+        self._note_steps(alive, now)
+        present = {rank.process for rank in alive}
+        self.places = {key: place for key, place in self.places.items() if key in present}
+
+    def _note(self, key: ProcessKey, frames: Any, vitals: Vitals, now: float) -> None:
+        known = self.places.get(key)
+        if known is None:
+            self.places[key] = Place(frames, vitals, now)
+        elif progress.signs(progress.Facts(known.vitals, vitals, moved=known.frames != frames)):
+            self.places[key] = Place(frames, vitals, now, has_moved=True)
+
+    def _note_steps(self, ranks: Sequence[Rank], now: float) -> None:
+        for rank in ranks:
+            if rank.step is not None and self.steps.get(rank.process) != rank.step:
+                self.steps[rank.process] = rank.step
+                self.stepped = now
+
+    def still_for(self, now: float) -> float:
+        """For how long most ranks that moved before have made no progress; if ranks report steps
+        (rankdbg.progress), for how long none has reported a new one."""
+        if self.steps:
+            return now - self.stepped
+        moved = [place for place in self.places.values() if place.has_moved]
+        if not moved:
+            return 0.0
+        since = sorted(place.since for place in moved)
+        # The median: half of the ranks have not moved since then.
+        index = max(0, int(len(since) * STILL_SHARE + 0.5) - 1)
+        return now - since[index]
+
+    def assume_still(self, now: float, seconds: float) -> None:
+        """Assume that all ranks have made no progress for this long."""
+        for place in self.places.values():
+            place.since = now - seconds
+            place.has_moved = True
+        self.stepped = now - seconds
+
+    def forget(self, now: float) -> None:
+        """Restart the clock."""
+        for place in self.places.values():
+            place.since = now
+        self.stepped = now

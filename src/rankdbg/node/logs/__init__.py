@@ -1,0 +1,1 @@
+"""The log files of this node's jobs: finding and reading them."""

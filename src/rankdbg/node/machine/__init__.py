@@ -1,0 +1,1 @@
+"""Data of this machine: /proc, system calls, GPUs, the kernel log, disks and memory."""

@@ -1,0 +1,1 @@
+"""Text for people: amounts, and what others wrote made visible."""

@@ -1,0 +1,1 @@
+"""Flight recorders of all ranks -> who waits for whom, and who is missing."""

@@ -1,0 +1,114 @@
+"""The host that a log file is of, by its path and by the labels of its lines.
+
+gpu-3/attempt_0/4/stderr.log, dmesg-gpu-3.txt, trainer-0.log beside trainer-1.log
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from rankdbg.logs.patterns import FileScan
+from rankdbg.logs.speakers import rank_of_file
+
+# Folders and files that are called after what is in them, not after the host that wrote them.
+_NO_HOST = re.compile(
+    r"(?i)^(rank|local_?rank|global_?rank|worker|task|proc|process|attempt|step|epoch|shard|replica"
+    r"|logs?|output|outputs|out|err|run|runs|exp|job|session|train|trainer|training|inference|actor"
+    r"|engine|driver|tp|pp|dp|slurm|torchrun|part|tmp|version|stdout|stderr|none|default)"
+    r"([-_.]?[\d.]+)*(_latest)?$"
+)
+_KERNEL_FILE = re.compile(
+    r"(?i)(^|[-_./])(dmesg|kern|kernel|syslog|messages|journal|journalctl|xid)([-_.]|$)"
+)
+_AROUND_HOST = re.compile(
+    r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?|kubectl|logs?|describe|events?|pod"
+    r"|train|stdout|stderr|nvidia|smi|out|err|txt|xid)(?=[-_.]|$)"
+)
+LABEL = re.compile(r"^([A-Za-z][\w.-]*?): ")
+_LEAST_HOSTS = 2
+
+
+def is_kernel_file(path: str) -> bool:
+    return bool(_KERNEL_FILE.search(path.rpartition("/")[2]) or "/dmesg/" in path)
+
+
+def hosts_of_paths(paths: Sequence[str], named: set[str]) -> dict[str, str]:
+    """The host in each path: one that lines name, else folders that are called alike."""
+    found: dict[str, str] = {}
+    alike = _alike_folders(paths) or _alike_files(paths)
+    forms = {_form(name) for name in named if re.search(r"\d", name)}
+    for path in paths:
+        parts = [part for part in path.split("/") if part]
+        stem = _stem(path)
+        if ":" in path and "/" not in path.partition(":")[0]:  # node:/path, of several nodes
+            found[path] = path.partition(":")[0]
+            continue
+        bare = parts[-1].partition(".")[0] if parts else ""
+        known = [part for part in [*parts[:-1], bare, stem] if part in named]
+        folders = [part for part in [*parts[:-1], stem] if part in alike]
+        if known or folders:
+            found[path] = (known or folders)[-1]
+        elif is_kernel_file(path) and not stem and len(parts) > 1 and _is_hosts_name(parts[-2]):
+            found[path] = parts[-2]
+        elif _form(stem) in forms:
+            # Files side by side, one a host, of which lines name only some.
+            found[path] = stem
+        elif stem and is_kernel_file(path) and _is_name(stem) and stem != parts[-1]:
+            found[path] = stem
+    return found
+
+
+def _stem(path: str) -> str:
+    return _AROUND_HOST.sub("", path.rstrip("/").rpartition("/")[2]).strip("-_.")
+
+
+def _form(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
+
+
+def _is_name(part: str) -> bool:
+    return bool(re.match(r"[A-Za-z]", part)) and not _NO_HOST.match(part)
+
+
+def _is_hosts_name(part: str) -> bool:
+    return _is_name(part) and bool(re.search(r"\d", part))
+
+
+def labelled_hosts(scan: FileScan) -> set[str]:
+    """Hosts that pdsh puts before each line, if most lines have such a label."""
+    heads = [*scan.beginning.split("\n")[:-1], *(hit.head for hit in scan.hits[:400])]
+    labels = Counter(found[1] for head in heads if (found := LABEL.match(head)))
+    hosts = {name for name in labels if re.search(r"\d", name) and _is_name(name)}
+    told = sum(labels[name] for name in hosts)
+    alike = len({_form(name) for name in hosts}) < len(hosts)
+    return hosts if alike and 2 * told > len(heads) else set()
+
+
+def _alike_files(paths: Sequence[str]) -> set[str]:
+    """Files side by side, one a host: trainer-0.log, trainer-1.log"""
+    beside: dict[tuple[str, str], set[str]] = {}
+    for path in paths:
+        stem = _stem(path)
+        if _is_hosts_name(stem) and rank_of_file(path) is None:
+            beside.setdefault((path.rpartition("/")[0], _form(stem)), set()).add(stem)
+    return {name for names in beside.values() if len(names) >= _LEAST_HOSTS for name in names}
+
+
+def _alike_folders(paths: Sequence[str]) -> set[str]:
+    """Folders side by side whose names differ only in a number, or that have files of the same names:
+    gpu-a03/…, gpu-a04/…; prefill0/server.log, decode0/server.log. With them those beside them that
+    are called otherwise, as of the server of another role."""
+    names: dict[str, set[str]] = {}  # by the folder in which they are
+    beside: dict[tuple[str, str], set[str]] = {}
+    for path in paths:
+        parts = path.split("/")
+        for place, part in enumerate(parts[:-1]):
+            if _is_hosts_name(part):
+                level = "/".join(parts[:place])
+                names.setdefault(level, set()).add(part)
+                beside.setdefault((level, _form(part)), set()).add(part)
+                beside.setdefault((level, "/".join(parts[place + 1 :])), set()).add(part)
+    levels = {level for (level, _), found in beside.items() if len(found) >= _LEAST_HOSTS}
+    return {name for level in levels for name in names[level]}

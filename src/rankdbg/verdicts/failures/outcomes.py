@@ -1,0 +1,417 @@
+"""What became of each event: overcome, handled, another job's, or fatal.
+
+Only what was not overcome can be a cause. A job that goes on with its steps after an event has
+survived it, a retry that went through has undone it, and what a kernel logged days before the job
+began belongs to another one.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rankdbg.logs.patterns import FileScan, Hit
+from rankdbg.logs.places import ray_worker
+from rankdbg.verdicts.failures.clocks import Clocks, step_hits, step_of
+from rankdbg.verdicts.failures.earlier_runs import ANY_ZONE, earlier_runs, first_stamp
+from rankdbg.verdicts.failures.events import Event, attempt_of
+from rankdbg.verdicts.failures.findings import PYTHON_ERROR
+from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
+from rankdbg.verdicts.failures.identities import Identities, Place
+from rankdbg.verdicts.failures.subjects import pod_in
+from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
+from rankdbg.verdicts.rules import clues
+from rankdbg.verdicts.rules.log_rules import LogRules, RecoveryRule
+
+_USUAL = ("phase:", clues.PROGRESS)  # patterns of lines that a process in good health writes
+_NUMBER = re.compile(r"\d{1,18}$")  # a user's own rule may name a step otherwise
+LEAST_FINISHED = 2  # ranks that say so: one alone may speak for all
+STEPS_AFTER = 2  # different ones, before a job counts as running again
+SOON = 20.0  # seconds: lines of others are written so much later, though nothing goes on
+# A process that writes so long after an exception has caught it.
+GOES_ON = 60.0
+AROUND_JOB = 600.0
+# Programs whose death by the OOM killer may be a job's.
+_OF_JOBS = re.compile(
+    r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node|deepspeed|accel|srun"
+    r"|slurm|bash|sh$|mpi|orted|main|worker|[A-Z]\w+(Actor|Worker|Dict)"
+)
+_VICTIM = re.compile(
+    r"(?:[Kk]illed process|reaped process) \d+ \(([^)]+)\)|\btask=([^,]+),pid="
+    r"|(?:^|\s)([^\s\[]+)\[\d+\]:? (?:segfault at|general protection|trap )"
+)
+# The id of a driver as a worker is that of its job, filled up.
+_RAY_JOB = re.compile(
+    r"\b(?:job_id=(?=[0-9a-f]{8}\b)|worker id = (?=[0-9a-f]{8}f{48}))([0-9a-f]{8})"
+)
+_UNIMPORTANT = re.compile(
+    r"(?i)\b(informational|non-?fatal|ignor(ed|ing)|not critical|will (retry|be retried|be downloaded)"
+    r"|falling back|fall back|continuing (without|anyway)|retrying|retry loop|handled|recovered|skipping)\b"
+)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A line that says that a step is done."""
+
+    path: str
+    offset: int
+    rank: int | None
+    step: str
+    time: float | None
+    comparable: bool
+    text: str = ""
+    exact: bool = True  # whether the line has a clock of its own
+
+    @property
+    def number(self) -> int | None:
+        """Of the step, if that is one."""
+        return int(self.step) if _NUMBER.match(self.step) else None
+
+
+@dataclass(frozen=True)
+class Recovery:
+    rule: RecoveryRule
+    path: str
+    offset: int
+    writer: Place
+    time: float | None
+    text: str
+
+
+class Outcomes:
+    def __init__(
+        self, scans: Sequence[FileScan], rules: LogRules, identities: Identities, clocks: Clocks
+    ) -> None:
+        self._scans = {scan.path: scan for scan in scans}
+        self._identities = identities
+        self._clocks = clocks
+        workers = (ray_worker(scan.path.rpartition("/")[2]) for scan in scans)
+        self._ray_jobs = {worker[1] for worker in workers if worker}
+        self.progress: list[Progress] = []
+        self._recoveries: list[Recovery] = []
+        self._earlier_runs = earlier_runs(scans, clocks)
+        for scan in scans:
+            if scan.path in self._earlier_runs:
+                continue
+            for hit in step_hits(scan, len(scans), rules):
+                if step := step_of(hit, rules):
+                    self.progress.append(self._progress(scan, hit, step[1]))
+            for hit in scan.hits:
+                if hit.pattern.startswith("recovery:"):
+                    self._recoveries.append(self._recovery(scan, hit, rules))
+        self.begin, self.end = self._window(scans)
+        self._steps = _Steps((s.time, s.step) for s in self.progress if s.comparable)
+        self._steps_of_file = _steps_by_file(self.progress)
+        self._without_clock = _steps_by_file(done for done in self.progress if not done.exact)
+        self._steps_of_attempt: dict[int, set[str]] = {}
+        for done in self.progress:
+            if (attempt := attempt_of(done.path)) is not None:
+                self._steps_of_attempt.setdefault(attempt, set()).add(done.step)
+
+    @property
+    def last_step(self) -> float | None:
+        """When the job did it."""
+        times = (s.time for s in self.progress if s.comparable and s.time is not None)
+        return max(times, default=None)
+
+    @property
+    def last_good_step(self) -> int | None:
+        """The last one whose values are numbers on every rank."""
+        steps: dict[int, bool] = {}
+        for done in self.progress:
+            if done.number is not None and (bad := is_bad(done.text)) is not None:
+                steps[done.number] = steps.get(done.number, False) or bad
+        return max((step for step, bad in steps.items() if not bad), default=None)
+
+    def of(self, events: Iterable[Event]) -> list[Event]:
+        judged = self._without_strangers([self._refined(self._judged(e)) for e in events])
+        judged = _since_the_first_attempt(judged)
+        if any(event.tier and event.outcome == "fatal" for event in judged):
+            return judged
+        return [self._repeated(event) for event in judged]
+
+    # --- what the logs tell -----------------------------------------------------------------
+
+    def _progress(self, scan: FileScan, hit: Hit, step: str) -> Progress:
+        rank = self._identities.rank_of_line(scan.path, hit)
+        comparable = self._clocks.is_comparable(scan.path, hit)
+        time = self._clocks.time(scan.path, hit)
+        exact = self._clocks.is_exact(scan.path, hit)
+        return Progress(scan.path, hit.offset, rank, step, time, comparable, hit.text, exact)
+
+    def _recovery(self, scan: FileScan, hit: Hit, rules: LogRules) -> Recovery:
+        rule = rules.recoveries[int(hit.pattern.partition(":")[2])]
+        writer = self._identities.speaker(scan.path, hit)
+        time = self._clocks.time(scan.path, hit)
+        return Recovery(rule, scan.path, hit.offset, writer, time, hit.text)
+
+    def _window(self, scans: Sequence[FileScan]) -> tuple[float | None, float | None]:
+        """When the job's own logs begin and end."""
+        own = [scan for scan in scans if not is_kernel_file(scan.path)]
+        begins = (self._clocks.time_of_stamp(scan.path, first_stamp(scan)) for scan in own)
+        ends = (self._clocks.time_of_stamp(scan.path, scan.last_stamp) for scan in own)
+        return (
+            min((time for time in begins if time is not None), default=None),
+            max((time for time in ends if time is not None), default=None),
+        )
+
+    # --- what became of one -----------------------------------------------------------------
+
+    def _judged(self, event: Event) -> Event:
+        if why := self._foreign(event):
+            return replace(event, outcome="foreign", why=why)
+        if self._alone_did_not_finish(event):
+            return event
+        for recovery in self._recoveries:
+            if self._is_recovery(recovery, event):
+                return replace(event, outcome="recovered", why=recovery.text.strip())
+            if event.tier and "*" in recovery.rule.of and self._is_before(recovery, event):
+                return replace(event, outcome="handled", why="the job had finished before")
+        if event.mode in (LOSS, GRADIENTS) and self._ended_badly(event):
+            return event
+        if steps := self._steps_after(event):
+            why = f"the job went on: step {steps} came later"
+            return replace(event, outcome="recovered", why=why)
+        if why := self._handled(event):
+            return replace(event, outcome="handled", why=why)
+        return event
+
+    def _alone_did_not_finish(self, event: Event) -> bool:
+        """Where several ranks say that they have finished, one that had trained like them, and has
+        failed, has not: others did not need it to go on."""
+        if len(event.ranks) != 1 or event.tier > 1:
+            return False
+        (rank,) = event.ranks
+        finished = {r.writer.rank for r in self._recoveries if "*" in r.rule.of} - {None}
+        trained = any(done.rank == rank for done in self.progress)
+        return len(finished) >= LEAST_FINISHED and rank not in finished and trained
+
+    def _foreign(self, event: Event) -> str:
+        first = event.first
+        if first.path in self._earlier_runs:
+            return "an earlier run"
+        job = _RAY_JOB.search(first.text)
+        if job and self._ray_jobs and job[1] not in self._ray_jobs:
+            return "another job of the same Ray cluster"
+        if not is_kernel_file(first.path):
+            return ""
+        if self._is_of_another_process(event):
+            return "a process of another job"
+        if first.time is not None and self.begin is not None and self.end is not None:
+            slack = AROUND_JOB if first.comparable else ANY_ZONE
+            if first.time < self.begin - slack:
+                return "before this job began"
+            if first.time > self.end + slack:
+                return "after this job had ended"
+        return "long before the end of this log" if self._is_old_by_boot(event) else ""
+
+    def _is_of_another_process(self, event: Event) -> bool:
+        """Of OOM kills and crashes the pid is known, and mostly those of the job are, too."""
+        kind, of_kernel = event.rule.kind, is_kernel_file(event.first.path)
+        if event.ranks or not (kind == "host_memory" or (kind == "crash" and of_kernel)):
+            return False
+        if event.first.pid in self._identities.pids:
+            return False
+        texts = [finding.text for finding in event.findings]
+        texts += [line for finding in event.findings for line in finding.beside]
+        names = [name for text in texts for name in _victims(text)]
+        return bool(names) and not any(map(_OF_JOBS.match, names))
+
+    def _without_strangers(self, judged: list[Event]) -> list[Event]:
+        """Where the pids of all ranks are known, and a rank has failed by itself, the kernel has killed
+        somebody else's process."""
+        own = any(e.outcome == "fatal" and e.ranks and e.tier <= 1 for e in judged)
+        if not own or not self._identities.knows_all_pids:
+            return judged
+        why = "none of this job's ranks"
+        return [
+            replace(e, outcome="foreign", why=why) if self._is_kill_of_a_stranger(e) else e
+            for e in judged
+        ]
+
+    def _is_kill_of_a_stranger(self, event: Event) -> bool:
+        kill = event.rule.kind == "host_memory" and is_kernel_file(event.first.path)
+        pid = event.first.pid
+        return kill and not event.ranks and pid is not None and pid not in self._identities.pids
+
+    def _is_old_by_boot(self, event: Event) -> bool:
+        """Of a log whose clock counts from the boot, only how long before its end is known."""
+        scan, at = self._scans.get(event.first.path), _since_boot(event.first.text)
+        last = _since_boot(scan.ending) if scan is not None else None
+        if at is None or last is None or self.begin is None or self.end is None:
+            return False
+        return last - at > self.end - self.begin + ANY_ZONE
+
+    def _is_recovery(self, recovery: Recovery, event: Event) -> bool:
+        rule, last = recovery.rule, event.findings[-1]
+        if event.mode not in rule.of and "*" not in rule.of:
+            return False
+        if rule.where == "process" and not _is_same_process(recovery, event):
+            return False
+        if rule.where == "host" and recovery.writer.host != event.first.writer.host:
+            return False
+        pod, own = (
+            pod_in(line.text) or self._identities.described_pod(line.path, line.offset)
+            for line in (recovery, last)
+        )
+        if pod and own and pod != own:
+            return False
+        if recovery.path == last.path:
+            return recovery.offset > last.offset
+        if "*" in rule.of and last.time is None and event.rule.role == "teardown":
+            return True  # whenever it was: the end of a job that says that it has finished
+        if "*" in rule.of and is_kernel_file(last.path) and not last.zoned:
+            return True  # whatever the kernel's clock: the job says that it has finished
+        if recovery.time is None or last.time is None or not last.comparable:
+            return False
+        return recovery.time > last.time
+
+    def _is_before(self, recovery: Recovery, event: Event) -> bool:
+        first = event.first
+        if recovery.path == first.path:
+            return recovery.offset < first.offset
+        known = recovery.time is not None and first.time is not None and first.comparable
+        return known and first.exact and (recovery.time or 0.0) < (first.time or 0.0)
+
+    def _steps_after(self, event: Event) -> str:
+        """The last step that was done when it was over; `` if they are too few to tell."""
+        for attempt, done in self._steps_of_attempt.items():
+            if event.attempt is not None and attempt > event.attempt and len(done) >= STEPS_AFTER:
+                return max(done, key=int)
+        last = event.findings[-1]
+        # Lines without clocks are in the order of their file, whatever the next clock says.
+        beside = self._without_clock.get(last.path)
+        if not last.exact and beside and (step := beside.after(last.offset)):
+            return step
+        ended = last.time if last.exact else last.until
+        if event.comparable and ended is not None:
+            return self._steps.after(ended + SOON)
+        own = self._steps_of_file.get(last.path)
+        return own.after(last.offset) if own else ""
+
+    def _refined(self, event: Event) -> Event:
+        """A rank that did a step had not failed before that."""
+        first = event.first
+        if first.exact or first.time is None or len(event.ranks) != 1 or event.tier > 1:
+            return event
+        own = [
+            step.time
+            for step in self.progress
+            if step.rank == event.ranks[0]
+            and step.time is not None
+            and step.comparable
+            and step.time > first.time
+            and (first.until is None or step.time < first.until)
+        ]
+        return replace(event, since=max(own)) if own else event
+
+    def _ended_badly(self, event: Event) -> bool:
+        """Whether the last steps, of its rank if these are known, have values that are no numbers."""
+        told = [s for s in self.progress if s.time is not None and is_bad(s.text) is not None]
+        own = [step for step in told if step.rank in event.ranks] or told
+        return bool(own) and bool(is_bad(max(own, key=lambda step: step.time or 0.0).text))
+
+    def _repeated(self, event: Event) -> Event:
+        """A process that raises the same error again, minutes later, has caught it before, and a job
+        that has done steps since has survived it; if nothing has ended, so it was the last time, too."""
+        times = [finding.time for finding in event.findings if finding.time is not None]
+        if event.outcome == "fatal" and event.comparable and times:
+            first = min(times)
+            if max(times) > first + GOES_ON and (step := self._steps.between(first, max(times))):
+                return replace(
+                    event, outcome="handled", why=f"the job did step {step} after the first"
+                )
+        texts = {finding.text for finding in event.findings}
+        if event.mode != PYTHON_ERROR or event.outcome != "fatal" or len(texts) >= len(times):
+            return event
+        if not times or max(times) - min(times) <= GOES_ON or not self.progress:
+            return event
+        return replace(event, outcome="handled", why="its process went on, and raised it again")
+
+    def _handled(self, event: Event) -> str:
+        last = event.findings[-1]
+        for line in last.after:
+            if _UNIMPORTANT.search(line):
+                return line.strip()
+        scan = self._scans.get(last.path)
+        if scan is None or last.time is None or event.mode != PYTHON_ERROR:
+            return ""
+        if self._identities.writers(last.path) == 1:
+            end = self._clocks.time_of_stamp(last.path, scan.last_stamp)
+        else:
+            # A launcher's or driver's log goes on when the process is dead.
+            end = self._last_sign(scan, last.writer)
+        return "its process went on" if end is not None and end > last.time + GOES_ON else ""
+
+    def _last_sign(self, scan: FileScan, writer: Place) -> float | None:
+        """When a process that its lines name has last written one of its usual lines."""
+        if writer.pid is None:
+            return None
+        usual = (hit for hit in reversed(scan.hits) if hit.pattern.startswith(_USUAL))
+        own = (h for h in usual if self._identities.speaker(scan.path, h).pid == writer.pid)
+        last = next(own, None)
+        return self._clocks.time(scan.path, last) if last else None
+
+
+def _since_the_first_attempt(judged: Sequence[Event]) -> list[Event]:
+    """An elastic launcher starts the ranks again. What has ended the last attempt too was not
+    overcome by that: it has failed since the first attempt that it ended."""
+    last = {
+        (e.mode, e.ranks): e.attempt or 0 for e in judged if e.outcome == "fatal" and e.tier < 2
+    }
+    return [
+        replace(event, outcome="fatal", why="")
+        if event.outcome == "recovered"
+        and event.attempt is not None
+        and event.attempt < last.get((event.mode, event.ranks), 0)
+        else event
+        for event in judged
+    ]
+
+
+def _steps_by_file(progress: Iterable[Progress]) -> dict[str, _Steps]:
+    places: dict[str, list[tuple[float | None, str]]] = {}
+    for done in progress:
+        places.setdefault(done.path, []).append((done.offset, done.step))
+    return {path: _Steps(steps) for path, steps in places.items()}
+
+
+class _Steps:
+    """Steps by time, or by their places in a file."""
+
+    def __init__(self, steps: Iterable[tuple[float | None, str]]) -> None:
+        known = sorted((place, step) for place, step in steps if place is not None)
+        self._first = sorted({step: place for place, step in reversed(known)}.values())
+        last = {step: place for place, step in known}
+        self._last = sorted((place, step) for step, place in last.items())
+
+    def between(self, start: float, end: float) -> str:
+        """The last of the new steps in this time; `` if there are too few."""
+        first, last = bisect_right(self._first, start + SOON), bisect_right(self._first, end)
+        done = bisect_right(self._last, (end, "\uffff"))
+        return self._last[done - 1][1] if last - first >= STEPS_AFTER and done else ""
+
+    def after(self, place: float) -> str:
+        """The last of the steps after this; `` if there are too few to say that a job went on."""
+        new = len(self._first) - bisect_right(self._first, place)
+        done = len(self._last) - bisect_right(self._last, (place, "\uffff"))
+        return self._last[-1][1] if new >= STEPS_AFTER or done > 2 * STEPS_AFTER else ""
+
+
+def _is_same_process(recovery: Recovery, event: Event) -> bool:
+    writer = event.first.writer
+    if recovery.writer.rank is not None and writer.rank is not None:
+        return recovery.writer.rank == writer.rank
+    return recovery.path == event.first.path
+
+
+def _since_boot(line: str) -> float | None:
+    found = clues.find(clues.SINCE_BOOT, line)
+    return float(found["seconds"]) if found else None
+
+
+def _victims(text: str) -> list[str]:
+    return [next(filter(None, found.groups())) for found in _VICTIM.finditer(text)]

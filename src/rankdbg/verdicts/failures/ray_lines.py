@@ -1,0 +1,108 @@
+"""Whom Ray's messages are about: a driver's log tells of actors elsewhere, and Ray's own logs of
+all jobs of the cluster."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from rankdbg.logs.patterns import Hit, Pattern
+from rankdbg.logs.places import LogFile, ray_worker
+
+# ray::Trainer.step() (pid=320, ip=10.0.0.2, actor_id=…): the error of that process follows.
+_TASK = r"ray::(?:[^:\s]*:)?([\w.<>]+?)(?:\.\w+)?\(\)\S* \(pid=(\d+), ip=([\w.:]+)"
+# An actor that has died is described in lines of their own, after the line that says so.
+_DIED = r"^\s*pid: (\d+)\s*$"
+PATTERNS = [
+    Pattern("speaks:task", (("ray::", _TASK),), numbered=False),
+    Pattern("speaks:died", (("pid: ", _DIED),), before=4, after=4, numbered=False),
+]
+# (raylet) …, (autoscaler +5s) …, or a line with a clock: not of a traceback.
+_OTHERS = re.compile(r"\s*(\(\w|\[?\d{4}-\d\d-\d\d)")
+_REACH = 8 << 10  # bytes of a traceback after the line that says whose it is
+_AROUND = 1 << 10
+# An actor's number ends with its job's; a driver's number as a worker begins with it.
+_JOB = re.compile(
+    r"\b[0-9a-f]{24}([0-9a-f]{8})\b|\b([0-9a-f]{8})f{48}\b|\bjob_?id[=: ]+\"?([0-9a-f]{8})\b",
+    re.IGNORECASE,
+)
+_WORKER = re.compile(r"\b[0-9a-f]{56}\b")
+
+
+class Speaker(NamedTuple):
+    begin: int  # of the part of a file that is about it
+    end: int
+    name: str
+    pid: int
+    address: str
+
+
+class Speakers:
+    """The parts of one file that are about a process of Ray's."""
+
+    def __init__(self, hits: Iterable[Hit]) -> None:
+        self._found = sorted(filter(None, map(_speaker, hits)))
+        self._begins = [speaker.begin for speaker in self._found]
+
+    def of(self, hit: Hit) -> Speaker | None:
+        """The last one before this line, if it reaches so far and no other has begun."""
+        # A driver's traceback ends with whose error it was.
+        if "Traceback" in hit.text and (task := _task_that_raised(hit.after)):
+            return Speaker(hit.offset, hit.offset, task[1], int(task[2]), task[3])
+        if _OTHERS.match(hit.head):
+            return None
+        place = bisect_right(self._begins, hit.offset) - 1
+        if place < 0 or hit.offset > self._found[place].end:
+            return None
+        return self._found[place]
+
+
+def _task_that_raised(lines: Iterable[str]) -> re.Match[str] | None:
+    """The last one of those that have passed the error on, one after the other."""
+    found = None
+    for line in lines:
+        if line and not line.startswith((" ", "\t")):
+            task = re.search(_TASK, line)
+            if task is None:
+                break
+            found = task
+    return found
+
+
+def _speaker(hit: Hit) -> Speaker | None:
+    if hit.pattern == "speaks:task" and (task := re.search(_TASK, hit.text)):
+        return Speaker(hit.offset, hit.offset + _REACH, task[1], int(task[2]), task[3])
+    if hit.pattern == "speaks:died" and (died := re.search(_DIED, hit.text)):
+        said = dict(
+            line.strip().split(": ", 1) for line in [*hit.before, *hit.after] if ": " in line
+        )
+        begin, end = max(0, hit.offset - _AROUND), hit.offset + _AROUND
+        return Speaker(begin, end, said.get("class_name", ""), int(died[1]), said.get("ip", ""))
+    return None
+
+
+class Jobs:
+    """Whose lines are in Ray's own logs, which all jobs of a cluster share."""
+
+    def __init__(self, files: Iterable[LogFile]) -> None:
+        self._of_worker: dict[str, str] = {}
+        self._names: dict[str, str] = {}  # of jobs, by the numbers that Ray gives them
+        for file in files:
+            if worker := ray_worker(file.path.rpartition("/")[2]):
+                self._of_worker[worker[0]] = file.job
+                self._names[worker[1]] = file.job
+
+    def is_of_another(self, hit: Hit, job: str) -> bool:
+        """Whether a line names jobs, actors or workers, and none of this job."""
+        if not job.startswith("ray-") and job not in self._names.values():
+            return False
+        named = self._named(" ".join([hit.text, *hit.after[:12]]))
+        return bool(named) and job not in named
+
+    def _named(self, text: str) -> set[str]:
+        numbers = {next(filter(None, found)) for found in _JOB.findall(text)}
+        jobs = {self._names.get(number, f"ray-{number}") for number in numbers}
+        workers = {self._of_worker.get(ident, "") for ident in _WORKER.findall(text)}
+        return jobs | (workers - {""})

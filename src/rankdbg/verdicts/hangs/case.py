@@ -1,0 +1,97 @@
+"""A job whose ranks have signs: who of them waits, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from rankdbg.verdicts.hangs import ray_culprits, wait_chains
+from rankdbg.verdicts.hangs.evidence import Evidence
+from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
+from rankdbg.verdicts.hangs.ray_culprits import RayFindings
+from rankdbg.verdicts.hangs.wait_links import LOCK_OF_FILE, ProcessPlace, last_of, place_of
+
+WAITING = ("collective", "store")
+
+
+class Case:
+    """What is known of the job, before any rank is accused."""
+
+    def __init__(
+        self, evidence: Evidence, signs: list[Sign], rules: Sequence[HangRule] = ()
+    ) -> None:
+        self.evidence = evidence
+        self.signs = signs
+        self.rules = rules
+        self.by_process = {sign.seen.rank.process: sign for sign in signs}
+        recorded = {process for world in evidence.worlds for process in world.waiting}
+        self.chains = wait_chains.of_ranks((seen.rank for seen in evidence.ranks), evidence.owners)
+        self.waiting = [
+            sign
+            for sign in signs
+            if sign.rule.role in WAITING
+            or (sign.seen.rank.process in recorded and sign.rule.role not in ("held", "own"))
+        ]
+        self.waiting += self._waiting_for_others()
+
+    def _waiting_for_others(self) -> list[Sign]:
+        """Those whose wait leads to another rank that does something else than wait: also if that
+        one waits for a process that is none of the job's ranks."""
+        waiting = {sign.seen.rank.process for sign in self.waiting}
+        others = {place_of(s.seen.rank) for p, s in self.by_process.items() if p not in waiting}
+        return [
+            self.by_process[process]
+            for process, links in self.chains.items()
+            if process not in waiting
+            and last_of(links, self.places)
+            in others - {place_of(self.by_process[process].seen.rank)}
+        ]
+
+    @cached_property
+    def places(self) -> set[ProcessPlace]:
+        """Of all ranks."""
+        return {place_of(sign.seen.rank) for sign in self.signs}
+
+    @cached_property
+    def passes_locks_on(self) -> bool:
+        """Whether a rank is seen to hold a lock of a file and to wait for it: that was before and
+        after it got it, or gave it to another."""
+        at = {place_of(sign.seen.rank): sign.seen for sign in self.signs}
+        held = [
+            (at[link.whom.place], link.thing)
+            for links in self.chains.values()
+            for link in links
+            if link.whom.place in at and link.thing.startswith(LOCK_OF_FILE)
+        ]
+        return any(
+            look.call in ("flock", "fcntl") and thing.startswith(f"{LOCK_OF_FILE}{look.on},")
+            for seen, thing in held
+            for look in (seen.before, seen.after)
+        )
+
+    @cached_property
+    def ray(self) -> RayFindings | None:
+        """What Ray's tables say; None if no rank waits in Ray, or they do not tell for what."""
+        return ray_culprits.find(self.evidence, self.signs, self.rules)
+
+    @property
+    def watched(self) -> float:
+        return max((seen.seconds for seen in self.evidence.ranks), default=0.0)
+
+    @property
+    def youngest(self) -> float:
+        """The age of the youngest process."""
+        return min((seen.after.age for seen in self.evidence.ranks), default=0.0)
+
+    @property
+    def is_idle(self) -> bool:
+        return all(sign.rule.role == "idle" for sign in self.signs)
+
+    @property
+    def goes_on(self) -> bool:
+        """Who waits for a GPU may spin, which is no work."""
+        return any(
+            sign.seen.stirred or (sign.seen.computes and sign.rule.role not in WAITING)
+            for sign in self.signs
+            if not sign.seen.stop
+        )

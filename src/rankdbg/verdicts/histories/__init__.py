@@ -1,0 +1,1 @@
+"""Where ranks parted: what each of them did -> the last common event, and the first difference."""

@@ -1,0 +1,1 @@
+"""Which ranks must have equal tensors, and which of them have not."""

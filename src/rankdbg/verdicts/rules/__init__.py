@@ -1,0 +1,1 @@
+"""Rule files (TOML): rankdbg's own lie beside this, users add theirs."""

@@ -1,0 +1,51 @@
+"""Small jobs that mislead whoever believes the first, the last or the loudest line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rankdbg.investigations.logs.log_sources import given_logs
+from rankdbg.verdicts.failures.root_causes import Diagnosis, diagnose
+from rankdbg.verdicts.rules.log_rules import load_rules
+from stories import Story
+from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
+
+RULES = load_rules()
+
+
+def diagnosed(story: Story, folder: Path) -> Diagnosis:
+    story.write(folder)
+    return diagnose(given_logs([str(folder)], RULES.patterns()).scan(), RULES)
+
+
+@pytest.mark.parametrize("make", STORIES_OF_TRAPS, ids=lambda make: make.__name__)
+def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
+    """The cause is named, with its rank or host; a job that did not fail has none."""
+    story = make()
+    causes = [f for f in diagnosed(story, tmp_path).failures if f.role == "root"]
+    if not story.modes:
+        assert [cause.mode for cause in causes] == []
+        return
+    first = causes[0]
+    assert first.mode in story.modes
+    assert story.rank is None or first.ranks == (story.rank,)
+    assert not story.host or first.host == story.host
+
+
+def test_first_attempt(tmp_path: Path) -> None:
+    """What has ended each attempt of an elastic job is shown as of the first one."""
+    first = diagnosed(same_failure_in_each_attempt(), tmp_path).failures[0].first
+    assert "/attempt_0/" in first.path
+
+
+def test_hosts_that_end_together(tmp_path: Path) -> None:
+    """Where several hosts say nothing at all, and others have lost their peers, it is theirs."""
+    story = Story((), hosts=[f"node-{n}" for n in range(1, 6)])
+    story.nccl_init()
+    story.steps(100)
+    for rank in story.others(*range(8, 24)):
+        story.closed(rank, 110 + rank * 0.1, f"node-{2 + rank % 2}")
+    assert diagnosed(story, tmp_path).failures[0].ranks == tuple(range(8, 24))
