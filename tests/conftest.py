@@ -11,9 +11,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jobs import Job
+from waiting import TEST_SECONDS
 
 # How long an example takes says more about what else runs on the machine.
-settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The same examples in every run: what is red is the change.
+settings.register_profile(
+    "any", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any")
 
 
@@ -27,6 +31,12 @@ ENGINES = {
     "ssh_hosts": "ssh",
 }
 SLOW, QUICK = 20.0, 0.5  # seconds, roughly
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads it
+def pytest_configure(config: pytest.Config) -> None:
+    if config.option.timeout is None:
+        config.option.timeout = TEST_SECONDS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

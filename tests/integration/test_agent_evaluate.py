@@ -113,15 +113,15 @@ def test_endless_loop(programs: Programs, ask: Ask, program: Any) -> None:
     """An endless loop in Python ends in time, and so does its thread."""
     begun = time.monotonic()
     programs.interrupt(program.pid)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < PATIENCE
 
 
 def test_sleep(ask: Ask) -> None:
     """An expression that cannot be interrupted ends in time as well, and is said to go on."""
     begun = time.monotonic()
-    answer = ask("time.sleep(60)", timeout=0.2)
+    answer = ask("time.sleep(600)", timeout=0.2)
     assert answer["interrupted"] is False
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < PATIENCE
     assert ask("name")["text"] == "'inner'"
 
 
@@ -144,7 +144,7 @@ def test_locals_with_slow_repr(programs: Programs, ask: Ask, program: Any) -> No
     """Stacks with locals come in time although a repr() of the program's takes for ever."""
     begun = time.monotonic()
     answer = programs.ask(program.pid, "stacks", locals=True)
-    assert time.monotonic() - begun < 30
+    assert time.monotonic() - begun < PATIENCE
     (thread,) = answer["threads"]
     assert [frame[0].rpartition(".")[2] for frame in thread["frames"]] == [
         "inner",

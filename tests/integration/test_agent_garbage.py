@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from agents import PATIENCE, Programs, memory, wait_for
+from agents import Programs, memory, wait_for
 from rankdbg import wire
 from rankdbg.node.relay import NoAnswer
+from waiting import PATIENCE
 
 # Without json loaded: that is when a scanner's complaint has no words.
 WAITS = "import sys; assert 'json' not in sys.modules; print('ready', flush=True); sys.stdin.read()"
@@ -154,7 +155,7 @@ def test_long_unknown_question(programs: Programs, rank: Any) -> None:
 )
 def test_senseless_arguments(programs: Programs, rank: Any, arguments: dict[str, Any]) -> None:
     """Arguments that make no sense are answered, and cost nothing."""
-    answer = programs.ask(rank.pid, "evaluate", seconds=5, **arguments)
+    answer = programs.ask(rank.pid, "evaluate", seconds=PATIENCE, **arguments)
     assert isinstance(answer, (dict, NoAnswer))
     assert getattr(answer, "why", "") not in ("unheard", "closed")
     assert answer != NoAnswer("late")

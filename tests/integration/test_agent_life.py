@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents import PATIENCE, Programs, wait_for
+from agents import Programs, wait_for
+from waiting import PATIENCE
 
 HERE = Path(__file__).parents[1] / "programs"
 
@@ -181,7 +182,7 @@ def test_number_taken_while_the_agent_is_about_to_wait(programs: Programs) -> No
         return isinstance(answer, dict) and answer.get("text") == "'_look_after_files'"
 
     wait_for(is_taken)
-    accept = "own.settimeout(5) or own.accept()[1] == client.getsockname()"
+    accept = "own.settimeout(100) or own.accept()[1] == client.getsockname()"
     assert programs.evaluate(program.pid, accept)["text"] == "True"
 
 

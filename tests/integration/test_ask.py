@@ -8,6 +8,7 @@ import time
 import pytest
 
 from jobs import Job
+from waiting import PATIENCE, TEST_SECONDS
 
 
 def test_equal_answers_are_grouped_and_nan_stands_out(job: Job) -> None:
@@ -61,15 +62,14 @@ def test_long_values_are_cut_with_their_length(job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_an_expression_without_end_is_a_silence_in_time(job: Job) -> None:
     """The rank goes on and answers the next question."""
     job.start_ranks("waits", "waits")
     job.wait_at("waits", "waits")
     begun = time.monotonic()
     endless = "any(False for _ in iter(int, 1)) if rank else 5"
-    result = job.cli("ask", "--json", "--timeout", 5, "all", endless, timeout=90)
-    assert time.monotonic() - begun < 60
+    result = job.cli("ask", "--json", "--timeout", 5, "all", endless, timeout=TEST_SECONDS)
+    assert time.monotonic() - begun < PATIENCE
     document = json.loads(result.stdout)
     assert document["groups"][0]["ranks"] == "0"
     (silence,) = document["no_response"]
@@ -89,7 +89,6 @@ def test_a_bad_expression_is_said_once_with_its_place(job: Job) -> None:
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.timeout(180)
 def test_arrays_are_shown_by_their_figures(job: Job, tmp_path) -> None:
     """Tensors with equal shape, type and figures are one group, a rank with nan another."""
     program = tmp_path / "arrays.py"
@@ -103,7 +102,7 @@ def test_arrays_are_shown_by_their_figures(job: Job, tmp_path) -> None:
         "stands()\n"
     )
     job.start_torch(3, program)
-    job.wait_at("stands", "stands", "stands", patience=90)  # torch takes long to load
+    job.wait_at("stands", "stands", "stands")
     majority, odd = job.json("ask", "all", "t")["groups"]
     assert majority["ranks"] == "0-1"
     assert majority["value"] == "2×3 float32 cpu min 0 mean 2.5 max 5"

@@ -16,7 +16,7 @@ import pytest
 
 from jobs import PROGRAMS, Job
 from rankdbg.node.probes import ProbeFailed, attaching, gdb, pystack
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 TRACER = str(PROGRAMS / "hanging_tracer.py")
 COUNTS = "import sys, time\nwhile True: print(flush=True); time.sleep(0.01)"
@@ -89,7 +89,7 @@ def test_a_process_that_runs_is_looked_at_and_runs_on(target: Target, probe: obj
     if probe is gdb and not shutil.which("gdb"):
         pytest.skip("needs gdb")
     assert probe.available(target.pid) is None
-    seen = probe.probe(target.pid, seconds=30, all_threads=True, with_locals=False)
+    seen = probe.probe(target.pid, seconds=PATIENCE, all_threads=True, with_locals=False)
     (thread,) = seen["threads"]
     assert thread["main"]
     assert thread["frames"][-1][:2] == ["<module>", "<string>"]

@@ -13,6 +13,7 @@ import pytest
 
 from jobs import PROGRAMS
 from rankdbg.frontends.cli import VERBS
+from waiting import TEST_SECONDS
 
 # These start or serve something until they are ended, whatever they are given.
 ENDLESS = {"demo", "dap", "forward", "mcp", "shell"}
@@ -40,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(2 * TEST_SECONDS)
 @pytest.mark.parametrize("verb", TRIED)
 def test_bad_input(verb: str, results: Any) -> None:
     """Options and words that are empty, endless, no number, no UTF-8, control characters, binary

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from breaking import Running, line_of, place, values
-from jobs import PATIENCE, PROGRAMS, TORCHRUN, Job
+from jobs import PROGRAMS, TORCHRUN, Job, command
 from rankdbg.frontends.commands.commands import Commands
 from rankdbg.frontends.shell.typing import PipedLines
 from rankdbg.frontends.terminal import Terminal
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def other(running: Running) -> Iterator[Running]:
 
 
 def start_client(job: Job, *words: object) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "rankdbg", words[0], "--job", job.name, *words[1:]]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen([*map(str, command)], env=job.environment, **quiet)
+    words = command(words[0], "--job", job.name, *words[1:])
+    return subprocess.Popen(words, env=job.environment, **quiet)
 
 
 def kill(client: subprocess.Popen[bytes]) -> None:
@@ -174,14 +174,13 @@ def test_clients_are_killed_at_any_moment(running: Running) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_torchrun(running: Running) -> None:
     """A break in one of two ranks: the other waits for it in all_reduce, cannot be paused
     there, and goes on with it."""
     pytest.importorskip("torch", reason="needs torch")
     program = PROGRAMS / "breaks_torch.py"
     running.job.start(*TORCHRUN, 2, program)
-    running.wait_for_ranks(2, program=program, patience=90)  # torch takes long to load
+    running.wait_for_ranks(2, program=program)
     first, second = running.ranks
     line = line_of("in trains", program)
     running.set_at("breaks_torch.py", line, ranks=[second])
@@ -199,7 +198,6 @@ def test_torchrun(running: Running) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("words", [(), ("tells",)], ids=["collectives", "steps"])
 def test_all_ranks_stop_at_the_same_step(running: Running, words: tuple[str, ...]) -> None:
     """None has passed the line when the first stops there, so that none waits in a collective
@@ -207,7 +205,7 @@ def test_all_ranks_stop_at_the_same_step(running: Running, words: tuple[str, ...
     pytest.importorskip("torch", reason="needs torch")
     program = PROGRAMS / "breaks_torch.py"
     running.job.start_torch(4, program, *words)
-    running.wait_for_ranks(4, program=program, patience=90)
+    running.wait_for_ranks(4, program=program)
     spot = f"breaks_torch.py:{line_of('in trains', program)}"
     for _ in range(3):
         result = running.job.cli("break", spot)

@@ -14,7 +14,7 @@ from hanging import HangingJob, HangingJobs, Start, parameters_after
 from jobs import rankdbg
 from torch_ranks import needs_torch
 
-pytestmark = [needs_torch, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [needs_torch, pytest.mark.slow]
 
 
 def loading(trouble: str, **how: Any) -> Start:

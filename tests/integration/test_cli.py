@@ -14,7 +14,7 @@ import pytest
 
 from jobs import Job, rankdbg
 from rankdbg.frontends.cli import VERBS, load, verb_parser
-from waiting import wait_for
+from waiting import TEST_SECONDS, wait_for
 
 
 def test_help_names_every_verb() -> None:
@@ -201,10 +201,9 @@ def test_completion_scripts_are_valid(shell: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)  # eight ranks, and other tests run at the same time
 def test_demo() -> None:
     """It finds the rank that hangs, in 80 columns, and leaves nothing running."""
-    result = rankdbg("demo", timeout=180)
+    result = rankdbg("demo", timeout=TEST_SECONDS)
     assert result.returncode == 0, result.stderr
     assert "culprit     rank 5 (dp=2 tp=1" in result.stdout
     assert "[waits-for-file]" in result.stdout
@@ -215,10 +214,9 @@ def test_demo() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 def test_demo_keep() -> None:
     """--keep leaves the job, and says how to end it."""
-    result = rankdbg("demo", "--keep", timeout=180)
+    result = rankdbg("demo", "--keep", timeout=TEST_SECONDS)
     assert result.returncode == 0, result.stderr
     name = result.stdout.split("--job ")[1].split()[0]
     launcher = int(result.stdout.split("kill ")[1].split()[0])

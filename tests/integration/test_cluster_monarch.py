@@ -16,12 +16,12 @@ import pytest
 
 import monarch_cluster
 from jobs import Job, rankdbg
-from monarch_cluster import PATIENCE, PROGRAM, MonarchJob, line_of, wait_for
+from monarch_cluster import PROGRAM, MonarchJob, line_of, wait_for
 from rankdbg.types import Answer
+from waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(monarch_cluster.missing()), reason=monarch_cluster.missing()),
-    pytest.mark.timeout(240),  # procs import torch, and other tests run at the same time,
 ]
 
 Start = Callable[..., MonarchJob]
@@ -149,7 +149,7 @@ def test_ask(waiting: MonarchJob) -> None:
 
 def test_check(waiting: MonarchJob) -> None:
     """It says that all is well."""
-    result = waiting.cli("check", "--timeout", 60, timeout=120)
+    result = waiting.cli("check", "--timeout", 60, timeout=PATIENCE)
     assert result.returncode == 0, result.stdout
     assert "all ranks have one that responds" in result.stdout
 

@@ -27,10 +27,10 @@ from rankdbg.session import Roster, Sampled, Session
 from rankdbg.types import Answer, Rank
 from rankdbg.wire.node_questions import BeginProfile
 from ray_cluster import HEAD, OTHER, RayCluster, wait_for
+from waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
-    pytest.mark.timeout(240),  # the start of a cluster, where many tests run at once
 ]
 
 PROGRAM = PROGRAMS / "ray_job.py"
@@ -133,12 +133,12 @@ def test_slow_constructors_are_not_accused(
     for options in ((), ("--outside",)):
         reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 30)
         words = ("why", "--json", *reach, "--job", job.name, *options)
-        result = rankdbg(*words, timeout=120)
+        result = rankdbg(*words, timeout=PATIENCE)
         assert result.returncode == 0, result.stdout + result.stderr
         answer = json.loads(result.stdout)
         assert not answer["stuck"] and not answer["culprit"], result.stdout
     go.touch()
-    output, errors = started.communicate(timeout=120)
+    output, errors = started.communicate(timeout=PATIENCE)
     assert "first step" in output, errors
 
 
@@ -213,7 +213,7 @@ def test_command_line(waiting: Look, cluster: RayCluster, tmp_path: Path) -> Non
     environment = {**os.environ, "RAY_ADDRESS": cluster.address, "COLUMNS": "100"}
 
     def listed() -> subprocess.CompletedProcess[str] | None:
-        table = rankdbg("ps", *reach, "role=Trainer", env=environment, timeout=120)
+        table = rankdbg("ps", *reach, "role=Trainer", env=environment, timeout=PATIENCE)
         return table if are_running(table.stdout, 2) else None
 
     table = wait_for(listed)
@@ -221,13 +221,13 @@ def test_command_line(waiting: Look, cluster: RayCluster, tmp_path: Path) -> Non
     lines = table.stdout.splitlines()
     assert lines[0].startswith(f"job {waiting.job}   2 ranks on 2 nodes")
     typed = "ask role=Trainer what\nquit\n"
-    shell = rankdbg("shell", *reach, input=typed, env=environment, timeout=120)
+    shell = rankdbg("shell", *reach, input=typed, env=environment, timeout=PATIENCE)
     assert shell.returncode == 0, shell.stderr
     assert "'waits'" in shell.stdout
 
     def saved() -> str | None:
         place = tempfile.mkdtemp(dir=tmp_path)
-        saved = rankdbg("save", *reach, f"{place}/saved", env=environment, timeout=120)
+        saved = rankdbg("save", *reach, f"{place}/saved", env=environment, timeout=PATIENCE)
         assert saved.returncode == 0, saved.stderr
         text = rankdbg("ps", "-t", f"snapshot:{place}/saved", "role=Trainer").stdout
         return text if are_running(text, 3) else None
@@ -262,7 +262,7 @@ def test_breakpoints(cluster: RayCluster, session: Session, job: Job) -> None:
     )
     assert look.outputs(by_role(ranks, "driver"), "p results") == ["[0, 10, 7, [1, 2, 3]]\n"]
     look.session.command(by_role(ranks, "driver"), "continue", 1)
-    output, complaints = process.communicate(timeout=30)
+    output, complaints = process.communicate(timeout=PATIENCE)
     assert output.splitlines()[-1] == "[0, 10, 7, [1, 2, 3]]"
     for who in ("Trainer trainer-0 rank 0", "Trainer trainer-1 rank 1", "Rollout", "load"):
         assert complaints.count(f"rankdbg: {who} of job {job.name} has stopped (breakpoint)") == 1
@@ -282,7 +282,7 @@ def test_post_mortem(cluster: RayCluster, session: Session, job: Job, tmp_path: 
     (where,) = look.outputs(by_role(ranks, "load"), "w")
     assert "ray" not in where.replace("ray_job.py", "")  # the frames are the user's alone
     look.session.command([rank for rank in ranks.values() if is_stopped(rank)], "continue", 1)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=PATIENCE)
     errors = ["ValueError", "ValueError", "ZeroDivisionError", "IndexError"]
     assert output.splitlines()[-1] == str(errors)
     shown = rankdbg("list", "--json", "-t", f"snapshot:{saved}").stdout
@@ -492,6 +492,6 @@ def test_killed_node(cluster: RayCluster, waiting: Look) -> None:
     assert here.value.text == "0"
     assert there.reason.startswith(f"{OTHER}: ")  # that a connection is broken is noticed first
     words = ("-t", cluster.target, "--python", cluster.python, "--job", waiting.job)
-    later = rankdbg("ps", *words, timeout=120)
+    later = rankdbg("ps", *words, timeout=PATIENCE)
     (line,) = [line for line in later.stdout.splitlines() if line.startswith("no response: node ")]
     assert OTHER in line and " has left the Ray cluster: " in line

@@ -16,18 +16,17 @@ from typing import Any
 import pytest
 
 import recorded_rosters
-from jobs import PROGRAMS
+from jobs import PROGRAMS, command
 from profilers import Nsight, needs_nsys
 from rankdbg.errors import NoJob
 from slurm_cluster import SlurmCluster, running_cluster
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 TORCH = PROGRAMS / "slurm_torch.py"
 BEHAVE = PROGRAMS / "behave.py"
 STOPS = PROGRAMS / "stops.py"
 RANKDBG = Path(sys.executable).with_name("rankdbg")
 # Eight ranks of torch start on as many processors as there are.
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +107,7 @@ def test_rank_under_nsys(slurm: SlurmCluster, tmp_path: Path) -> None:
     slurm.wait_for_ranks(job, 2, "waits")
     assert len(nsight.calls) == 1
     following = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", "collect", "all", str(home), "--follow", "0.5"],
+        command("collect", "all", str(home), "--follow", "0.5"),
         env={**slurm.environment, "RANKDBG_TARGET": f"slurm:{job}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -117,7 +116,7 @@ def test_rank_under_nsys(slurm: SlurmCluster, tmp_path: Path) -> None:
     described = wait_for(lambda: list(home.rglob("behave_*.json")), "the first look")
     assert json.loads(described[0].read_text())["rank"] == 1
     slurm.cancel(job)
-    told = following.communicate(timeout=60)[0]
+    told = following.communicate(timeout=PATIENCE)[0]
     assert list(work.rglob("behave_*.nsys-rep")), told
     assert "into" in told
     # The nodes outlive the cancelling until Slurm kills them: the last look may find all of them.

@@ -23,9 +23,8 @@ from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
 from rankdbg.verdicts.rules.log_rules import load_rules
 from ssh_hosts import Hosts
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
-pytestmark = pytest.mark.timeout(180)  # a call takes a second, on a busy machine five
 BEHAVE = PROGRAMS / "behave.py"
 pack = sending._packed
 BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")
@@ -320,7 +319,7 @@ def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
         hosts.start("two")
         hosts.start_rank("two", "shelled", 1, 2, BEHAVE, "waits", "waits")
         wait_for(lambda: "0-1  2" in ask("ask all 1 + 1"), "both answer again")
-        shell.communicate("quit\n", timeout=20)
+        shell.communicate("quit\n", timeout=PATIENCE)
     finally:
         hosts.end()
 
@@ -357,17 +356,16 @@ def silent(answers: list[Answer | Silence]) -> dict[str, str]:
     return {each.rank.host: each.reason for each in answers if isinstance(each, Silence)}
 
 
-@pytest.mark.timeout(300)
 def test_check(all_there: Hosts) -> None:
     """`check` tries every way on every node; equal findings are one line."""
     patient = ("check", "--timeout", 60)
     target = f"{all_there.target},nowhere.invalid"
-    result = cli(all_there, *patient, target=target, timeout=120)
+    result = cli(all_there, *patient, target=target, timeout=PATIENCE)
     assert result.returncode == 1
     assert result.stdout.count("all ranks have one that responds   (on host-1, host-2)") == 1
     assert result.stdout.count("works (tried with a rank)") == 1
     assert "cannot be reached: nowhere.invalid" in result.stdout
-    findings = answer(all_there, *patient, timeout=120)["nodes"]["host-2"]["findings"]
+    findings = answer(all_there, *patient, timeout=PATIENCE)["nodes"]["host-2"]["findings"]
     assert all(finding["works"] is not False for finding in findings.values()), findings
 
 

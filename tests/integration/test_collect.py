@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job, rankdbg
+from jobs import PROGRAMS, Job, command, rankdbg
 from rankdbg.investigations.rank_files import Lying, place_of
 from ssh_hosts import Hosts
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 PROGRAM = PROGRAMS / "leaves_files.py"
 REPORT = "trainer_3:7_0.nsys-rep"
@@ -140,7 +140,7 @@ def test_followed_to_the_end(leaving: Leaving) -> None:
     late = leaving.folder / "late.nsys-rep"
     words = ["--job", leaving.job.name, "all", str(leaving.home), "--follow", "0.5"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", "collect", *words],
+        command("collect", *words),
         env=leaving.job.environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -149,13 +149,13 @@ def test_followed_to_the_end(leaving: Leaving) -> None:
     wait_for(leaving.at_home(leaving.log).exists, "the first look")
     profiler = subprocess.Popen([_named_nsys(leaving.folder), "60"])
     leaving.process.send_signal(signal.SIGKILL)
-    leaving.process.wait(10)
+    leaving.process.wait(PATIENCE)
     late.write_text("late")
     let_rest(late)
     wait_for(leaving.at_home(late).exists, "the late report")
     profiler.kill()
-    profiler.wait(10)
-    output, told = process.communicate(timeout=30)
+    profiler.wait(PATIENCE)
+    output, told = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output + told
     assert output.startswith("collected 5 files, ")
     assert told.startswith("collected ")
@@ -167,7 +167,7 @@ class Following:
     def __init__(self, leaving: Leaving) -> None:
         words = ["--job", leaving.job.name, "all", str(leaving.home), "--follow", "0.2"]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "rankdbg", "collect", *words],
+            command("collect", *words),
             env=leaving.job.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -198,7 +198,7 @@ def test_following_ends_when_it_is_told_to(
     if hangs:
         os.kill(following.node(), signal.SIGSTOP)
     following.process.send_signal(number)
-    output, told = following.process.communicate(timeout=30)
+    output, told = following.process.communicate(timeout=PATIENCE)
     assert output.startswith("collected 4 files, "), output + told
     assert "Traceback" not in told
 
@@ -207,7 +207,7 @@ def test_following_ends_when_the_node_is_gone(following: Following, leaving: Lea
     """It is reached again; when its job is over too, that is the end."""
     leaving.process.send_signal(signal.SIGKILL)
     os.kill(following.node(), signal.SIGKILL)
-    output, told = following.process.communicate(timeout=60)
+    output, told = following.process.communicate(timeout=PATIENCE)
     assert output.startswith("collected 4 files, "), output + told
 
 
@@ -258,7 +258,7 @@ def test_no_room(leaving: Leaving) -> None:
     if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
         pytest.skip("needs the right to make namespaces")
     leaving.home.mkdir()
-    words = [sys.executable, "-m", "rankdbg", "collect", "--job", leaving.job.name, "all"]
+    words = command("collect", "--job", leaving.job.name, "all")
     collect = shlex.join([*words, str(leaving.home)])
     line = (
         f"mount -t tmpfs -o size=400k tmpfs {leaving.home} || exit 9; {collect}; echo status $?; "
@@ -270,7 +270,7 @@ def test_no_room(leaving: Leaving) -> None:
         env=leaving.job.environment,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=PATIENCE,
         check=False,
     )
     assert f"error: no space left in {leaving.home}: 1 files were not copied" in result.stderr
@@ -318,7 +318,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_two_hosts(hosts: Hosts, tmp_path: Path) -> None:
     """Each has its folder; a file that both see, on a shared disk, comes once, also if it came
     while only one of them could be asked; of a host that is gone, nothing is lost that is here,

@@ -17,7 +17,7 @@ import rankdbg
 from jobs import PROGRAMS, Job, start_demo
 from rankdbg.errors import BadInput, ChooseJob, ExpressionError, NoJob, RankdbgError, SelectionError
 from rankdbg.investigations.connection import JobConnection
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 SCRIPT = "<script>alert(1)</script>"
 
@@ -126,7 +126,7 @@ def test_why_and_watch(job: Job, connected: JobConnection, tmp_path: Path) -> No
     table = verdict.to_pandas()
     assert list(table[table["culprit"]]["rank"]) == [5]
     assert list(connected.watch(hang_after=600, timeout=0.1)) == []
-    hang = next(connected.watch(hang_after=0.5, poll_every=0.3, timeout=30.0))
+    hang = next(connected.watch(hang_after=0.5, poll_every=0.3, timeout=PATIENCE))
     assert hang.as_json()["cause"] == verdict.as_json()["cause"]
 
 
@@ -143,17 +143,19 @@ def test_watch_ends_with_the_connection(job: Job, connected: JobConnection) -> N
     watching.start()
     watching.join(0.5)
     connected.close()
-    assert ended.wait(30)
+    assert ended.wait(PATIENCE)
 
 
 def test_watch_ends_with_the_job(job: Job, connected: JobConnection) -> None:
     """A job whose ranks are gone does not hang."""
     start(job, "waits", "waits")
     with ThreadPoolExecutor(1) as pool:
-        watching = pool.submit(list, connected.watch(hang_after=60, poll_every=0.2, timeout=40))
+        watching = pool.submit(
+            list, connected.watch(hang_after=60, poll_every=0.2, timeout=PATIENCE)
+        )
         for rank in connected.ranks:
             os.kill(rank.pid, signal.SIGKILL)
-        assert watching.result(30) == []
+        assert watching.result(PATIENCE) == []
 
 
 def test_several_jobs_have_to_be_told_apart(

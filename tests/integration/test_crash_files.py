@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, rankdbg
+from waiting import PATIENCE
 
 CRASHES = PROGRAMS / "crashes.py"
 
@@ -22,7 +23,7 @@ def crash(how: str, log: Path) -> Path:
     """What a process that does so has written on its stderr."""
     words = [sys.executable, CRASHES, how]
     with log.open("w") as file:
-        subprocess.run(words, stderr=file, stdout=subprocess.DEVNULL, check=False, timeout=30)
+        subprocess.run(words, stderr=file, stdout=subprocess.DEVNULL, check=False, timeout=PATIENCE)
     return log
 
 
@@ -101,7 +102,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert process.stdout is not None
         process.stdout.readline()
         dump = ["gdb", "-batch", "-nx", "-ex", f"generate-core-file {path}", "-p", str(process.pid)]
-        subprocess.run(dump, check=True, capture_output=True, timeout=50)
+        subprocess.run(dump, check=True, capture_output=True, timeout=PATIENCE)
         process.kill()
     return path
 

@@ -9,6 +9,7 @@ import pytest
 
 from editor import DapServer, Editor, variables
 from jobs import PROGRAMS, Job
+from waiting import PATIENCE
 
 pytest.importorskip("debugpy", reason="needs debugpy")
 
@@ -20,13 +21,12 @@ if not Path("/dev/nvidiactl").exists():
 torch = pytest.importorskip("torch", reason="there is no torch")
 
 
-@pytest.mark.timeout(180)
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 def test_tensor_on_a_gpu_shows_its_figures_alone(job: Job) -> None:
     """Shape, dtype, device, min, mean and max; none of its million values."""
     job.start(sys.executable, CUDA, env={"RANK": "0", "WORLD_SIZE": "1"})
     job.wait_for(
-        lambda ranks: [r.where.function for r in ranks if r.where] == ["looks"], patience=120
+        lambda ranks: [r.where.function for r in ranks if r.where] == ["looks"], patience=PATIENCE
     )
     lines = CUDA.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if "# with tensors" in text)

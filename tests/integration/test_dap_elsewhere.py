@@ -19,7 +19,6 @@ from ssh_hosts import Hosts
 from waiting import wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
-pytestmark = pytest.mark.timeout(240)
 
 STATE = PROGRAMS / "dap_state.py"
 PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.1[0-9].*/bin/python"))

@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+import jobs
 from dap_client import DapClient
 from editor import INITIALIZE, LOOP, DapServer, Editor, evaluate, frames, line_of
 from jobs import PROGRAMS, Job
 from rankdbg.types import Answer
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
 
@@ -109,7 +110,7 @@ class SlowEditor(Editor):
 
     def about_to_configure(self, name: str) -> None:
         if name.startswith("rank 1"):
-            self.ready.wait(60)
+            self.ready.wait(PATIENCE)
 
 
 def test_breakpoints_take_effect_together(job: Job, server: DapServer) -> None:
@@ -271,7 +272,7 @@ def test_single_takes_one_rank(job: Job, ranks: str) -> None:
 def test_server_that_runs_already_is_used(job: Job, server: DapServer) -> None:
     """A window that is reloaded starts its task again: the second server leaves the port to the
     first, says so in the line that the task waits for, and ends with it."""
-    words = [sys.executable, "-m", "rankdbg", "dap", "--job", job.name]
+    words = jobs.command("dap", "--job", job.name)
     again = subprocess.Popen(
         [*words, "--port", str(server.port)], env=job.environment, stdout=PIPE, text=True
     )
@@ -285,7 +286,7 @@ def test_server_that_runs_already_is_used(job: Job, server: DapServer) -> None:
     editor.leave()
     assert again.poll() is None
     server.process.terminate()
-    assert again.wait(30) == 0
+    assert again.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize("words", [("0",), ("--lockstep",), ("--token", "another")])

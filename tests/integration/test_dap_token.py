@@ -18,7 +18,7 @@ from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.frontends.dap import protocol
 from rankdbg.frontends.dap import server as dap_server
 from strangers import STRANGER, as_stranger, needs_root, public_place
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
 
@@ -74,7 +74,7 @@ def test_without_the_token_nobody_attaches(server: DapServer) -> None:
     assert list(editor.attach_all(2)) == [0, 1]
     editor.leave()
     server.process.terminate()
-    _, said = server.process.communicate(timeout=20)
+    _, said = server.process.communicate(timeout=PATIENCE)
     assert said == "rankdbg: refused an editor without the token printed above\n"
 
 
@@ -165,7 +165,7 @@ ATTACKS = """
     )
     for _ in range(20):
         client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        client.settimeout(20)
+        client.settimeout(PATIENCE)
         client.connect((host, port))
         try:
             client.sendall(everything)
@@ -186,7 +186,9 @@ def test_another_user_executes_nothing_even_with_the_token(
     """By IPv4 or IPv6, whether it waits or has closed when it is looked at; twenty tries are one
     line in the terminal, or two. Then this user attaches as ever."""
     mark, token = tmp_path / "mark", server.configuration["rankdbg"]["token"]
-    heard, _ = as_stranger(ATTACKS, host, server.port, token, mark, stays).communicate(timeout=60)
+    heard, _ = as_stranger(ATTACKS, host, server.port, token, mark, stays).communicate(
+        timeout=PATIENCE
+    )
     assert heard == ""
     editor = Editor(server)
     assert list(editor.attach_all(2)) == [0, 1]
@@ -194,7 +196,7 @@ def test_another_user_executes_nothing_even_with_the_token(
     editor.leave()
     assert not mark.exists()
     server.process.terminate()
-    _, said = server.process.communicate(timeout=20)
+    _, said = server.process.communicate(timeout=PATIENCE)
     lines = said.splitlines()
     assert len(lines) in (1, 2) and all("rankdbg: refused a connection" in line for line in lines)
 
@@ -250,7 +252,7 @@ def test_another_user_is_refused_at_the_socket(looping: Job) -> None:
             client.connect(sys.argv[1])
             print(client.recv(100))
         """
-        heard, _ = as_stranger(code, path).communicate(timeout=20)
+        heard, _ = as_stranger(code, path).communicate(timeout=PATIENCE)
         assert heard == "b''\n"
         assert f"refused a connection of another user (uid {STRANGER})" in says(server)
 

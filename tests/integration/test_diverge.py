@@ -15,7 +15,7 @@ from waiting import wait_for
 
 PROGRAM = PROGRAMS / "replicas_torch.py"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow]
 
 
 def test_a_bit_of_one_rank(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,6 @@ PROGRAM = PROGRAMS / "transformer_cuda.py"
 pytestmark = [
     pytest.mark.skipif(not HERE["gpus"], reason=f"no GPU on this machine: {HERE['why']}"),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 

@@ -17,9 +17,7 @@ from jobs import PROGRAMS, rankdbg
 from kubernetes_cluster import Kubernetes
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import Hosts
-from waiting import wait_for
-
-pytestmark = pytest.mark.timeout(180)
+from waiting import PATIENCE, wait_for
 
 PROGRAM = PROGRAMS / "logs_job.py"
 MESH = "[titan] - root - INFO - Building 1-D device mesh with ['dp'], [2]"
@@ -46,7 +44,7 @@ def until(
         return document if look(document) else None
 
     return wait_for(
-        said, lambda: rankdbg("doctor", "-t", target, *words, env=environment), seconds=60
+        said, lambda: rankdbg("doctor", "-t", target, *words, env=environment), seconds=PATIENCE
     )
 
 

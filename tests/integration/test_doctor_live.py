@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job, rankdbg
+from jobs import PROGRAMS, Job, command, rankdbg
 from waiting import PATIENCE, wait_for
-
-pytestmark = pytest.mark.timeout(180)  # seconds on a quiet machine, a minute on a busy one
 
 PROGRAM = PROGRAMS / "logs_job.py"
 LAUNCH = [sys.executable, PROGRAMS / "launch.py"]
@@ -133,7 +131,6 @@ def test_output_into_tee(logging_job: LoggingJob) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_torchrun_with_a_log_directory(
     logging_job: LoggingJob, follow: Callable[..., Follower]
 ) -> None:
@@ -144,7 +141,6 @@ def test_torchrun_with_a_log_directory(
     logging_job.start(torchrun, *options, "--rdzv-endpoint=localhost:0", "--rdzv-backend=c10d")
     said = logging_job.until(
         lambda said: {p["rank"] for p in said["phases"]} >= {0, 1},
-        patience=120,  # torch takes long to load on a busy machine
     )
     kinds = {file["ranks"]: file["kind"] for file in said["files"] if file["ranks"]}
     assert kinds == {"0": "torchrun", "1": "torchrun"}
@@ -202,10 +198,10 @@ class Follower:
     """A `rankdbg doctor --follow` whose events go into a file."""
 
     def __init__(self, output: Path, *words: object, **settings: Any) -> None:
-        command = [sys.executable, "-m", "rankdbg", "doctor", "--follow", "--json", *words]
+        follow = command("doctor", "--follow", "--json", *words)
         self._output = output
         with output.open("wb") as file:
-            self.process = subprocess.Popen(list(map(str, command)), stdout=file, **settings)
+            self.process = subprocess.Popen(follow, stdout=file, **settings)
 
     def events(self) -> list[dict[str, Any]]:
         lines = self._output.read_text().splitlines(keepends=True)
@@ -221,7 +217,7 @@ class Follower:
 
     def interrupt(self) -> int:
         self.process.send_signal(signal.SIGINT)
-        return self.process.wait(20)
+        return self.process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -254,7 +250,7 @@ def test_follow_a_job(logging_job: LoggingJob, follow: Callable[..., Follower]) 
     logging_job.tell(1, OOM)
     for rank in (0, 1):
         logging_job.tell(rank, "!exit 1")
-    assert follower.process.wait(30) == 0
+    assert follower.process.wait(PATIENCE) == 0
     kinds = [event["event"] for event in follower.events()]
     assert (kinds.count("failure"), kinds.count("job")) == (1, 2)
 

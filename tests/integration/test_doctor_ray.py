@@ -23,10 +23,10 @@ from rankdbg.investigations.logs.log_sources import job_logs
 from rankdbg.session import Session
 from rankdbg.verdicts.rules.log_rules import load_rules
 from ray_cluster import HEAD, OTHER, RayCluster, wait_for
+from waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
-    pytest.mark.timeout(240),  # the start of a cluster, where many tests run at once
 ]
 
 PROGRAM = PROGRAMS / "ray_failures.py"
@@ -82,7 +82,7 @@ class Driver:
         for pid in self.cluster.pids(lambda command: PROGRAM.name in command):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(30)
+        self._process.wait(PATIENCE)
         # Its workers go with it, and the next test wants the cluster for itself.
         wait_for(lambda: not self._is_there())
 
@@ -151,7 +151,7 @@ def test_on_the_command_line(cluster: RayCluster, start: Callable[[str], Driver]
     no job beside it."""
     start("raises").until(lambda said: "python_error" in modes_of(said) and all_answer(said))
     options = ("-t", cluster.target, "--python", cluster.python, "--timeout", 30)
-    result = rankdbg("doctor", *options, timeout=120)
+    result = rankdbg("doctor", *options, timeout=PATIENCE)
     assert result.returncode == 1, result.stderr
     assert "2 of 2 nodes answer" in result.stdout
     assert "python_error" in result.stdout
@@ -226,12 +226,12 @@ def test_logs_of_workers(cluster: RayCluster, job: Job, tmp_path: Path) -> None:
     wait_for(lambda: lines_of_workers(cluster).count("ready") == 4, driver.read_text)
     reach = ("-t", cluster.target, "--python", cluster.python, "--timeout", 30)
 
-    shown = job.cli("logs", *reach, "--json", timeout=120)
+    shown = job.cli("logs", *reach, "--json", timeout=PATIENCE)
     lines = json.loads(shown.stdout)["lines"]
     said = [line["ranks"] for line in lines if line["text"] == "loading the model"]
     assert said == ["Talker 0-3"], shown.stdout + shown.stderr
 
-    differs = job.cli("logs", "role=Talker", *reach, "--diff", "--json", timeout=120)
+    differs = job.cli("logs", "role=Talker", *reach, "--diff", "--json", timeout=PATIENCE)
     kinds = json.loads(differs.stdout)["only_group"]
     assert [(kind["text"], kind["count"]) for kind in kinds] == [
         ("loading the model", 4),

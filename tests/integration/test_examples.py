@@ -32,7 +32,7 @@ SAYS = {
 # all ranks when one has failed.
 WITH_TORCHRUN = {"error_on_one_rank"}
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow]
 
 
 def test_all_are_here() -> None:
@@ -48,7 +48,7 @@ def test_example(name: str, job: Job, tmp_path: Path) -> None:
     options, ranks = as_documented(program)
     started = [*TORCHRUN, ranks, program] if name in WITH_TORCHRUN else fork_ranks(ranks, program)
     process = job.start(*started, options=options, stderr=subprocess.STDOUT, env=meeting())
-    next_ = wait_for(lambda: read_next(process), "next: ...", 2 * PATIENCE)
+    next_ = wait_for(lambda: read_next(process), "next: ...")
     words = shlex.split(next_)
     assert words[0] == "rankdbg"
 
@@ -59,7 +59,7 @@ def test_example(name: str, job: Job, tmp_path: Path) -> None:
         return result.stdout if result.returncode in (0, 1) else ""
 
     last: list[object] = []
-    wait_for(lambda: re.search(SAYS[name], said()), last, 2 * PATIENCE)
+    wait_for(lambda: re.search(SAYS[name], said()), last)
 
 
 def as_documented(program: Path) -> tuple[tuple[str, ...], str]:

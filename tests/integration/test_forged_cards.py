@@ -19,6 +19,7 @@ from agents import Programs, wait_for
 from rankdbg.node.service import Service
 from rankdbg.process import rendezvous
 from strangers import STRANGER, as_stranger, needs_root, public_place
+from waiting import PATIENCE
 
 WAITING = "import sys; print('ready', flush=True); sys.stdin.read()"
 
@@ -266,7 +267,7 @@ def test_whatever_stands_in_a_card_the_others_are_listed(
     assert programs.roster()[rank.pid]["agent"]
     words = [sys.executable, "-m", "rankdbg", "ps", "--all", "--json"]
     environment = {**os.environ, "RANKDBG_DIR": str(programs.directory)}
-    shown = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60)
+    shown = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert shown.returncode == 0, shown.stderr
     assert str(rank.pid) in shown.stdout
 

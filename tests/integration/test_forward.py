@@ -20,7 +20,7 @@ from backwards import serve_backwards
 from dap_client import DapClient
 from jobs import free_port, rankdbg
 from strangers import as_stranger, needs_root
-from waiting import processes_beside, wait_for
+from waiting import PATIENCE, processes_beside, wait_for
 
 
 @contextmanager
@@ -121,7 +121,7 @@ SENDS = """
     host, port, then = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     for _ in range(20):
         client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        client.settimeout(20)
+        client.settimeout(PATIENCE)
         client.connect((host, port))
         try:
             client.sendall(b"stolen")
@@ -144,9 +144,9 @@ def test_another_user_reaches_nothing(host: str, then: str) -> None:
     """Not even a connection to the port there is opened, however it comes and goes; the terminal
     says so in a line or two, and this user is served before and after."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as there:
-        there.settimeout(30)
+        there.settimeout(PATIENCE)
         with forwarding(f"{there.getsockname()[1]}:0") as (process, port):
-            heard, _ = as_stranger(SENDS, host, port, then).communicate(timeout=60)
+            heard, _ = as_stranger(SENDS, host, port, then).communicate(timeout=PATIENCE)
             assert heard == ""
             for family in ("127.0.0.1", "::ffff:127.0.0.1"):
                 with socket.create_connection((family, port), 30) as ours:
@@ -156,7 +156,7 @@ def test_another_user_reaches_nothing(host: str, then: str) -> None:
                     with arrived:
                         assert arrived.recv(100) == b"ours"
             process.terminate()
-            _, said = process.communicate(timeout=20)
+            _, said = process.communicate(timeout=PATIENCE)
     assert 1 <= len(said.splitlines()) <= 2
     assert all(line.startswith("rankdbg: refused a connection ") for line in said.splitlines())
 

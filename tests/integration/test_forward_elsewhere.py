@@ -20,8 +20,6 @@ from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import Hosts
 from waiting import wait_for
 
-pytestmark = pytest.mark.timeout(180)
-
 
 class Forward:
     """`rankdbg forward`, as a user starts it, and the ports here that it says."""

@@ -23,15 +23,13 @@ from rankdbg.session import Session
 from rankdbg.verdicts.hangs.gpu_signs import signs, used_by
 from rankdbg.wire.decoding import decode
 from rankdbg.wire.node_answers import GpuFigures, NcclState
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 HERE = Gpus().look(time.monotonic() + 10)
-PATIENCE = 90.0  # torch and CUDA take long to start
 
 pytestmark = [
     pytest.mark.skipif(not HERE["gpus"], reason=f"no GPU on this machine: {HERE['why']}"),
     pytest.mark.slow,
-    pytest.mark.timeout(240),
 ]
 with_cudagdb = pytest.mark.skipif(cudagdb.executable() is None, reason="no cuda-gdb here")
 
@@ -56,7 +54,7 @@ class Stuck:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +70,7 @@ def stuck() -> Iterator[Stuck]:
 
 def look_with_cudagdb(pid: int) -> Any:
     assert cudagdb.available(pid) is None
-    return cudagdb.probe(pid, seconds=60.0, all_threads=False, with_locals=False)
+    return cudagdb.probe(pid, seconds=PATIENCE, all_threads=False, with_locals=False)
 
 
 def gpu_of(pid: int) -> Any:
@@ -135,7 +133,7 @@ def test_nvml_sees_full_use_at_little_power(stuck: Stuck) -> None:
 
 def test_pyspy_shows_where_the_host_waits(stuck: Stuck) -> None:
     """The line that asked for the result."""
-    seen = pyspy.probe(stuck.pid, seconds=10, all_threads=False, with_locals=False)
+    seen = pyspy.probe(stuck.pid, seconds=PATIENCE, all_threads=False, with_locals=False)
     assert seen["threads"][0]["frames"][0][0] == "wait_for_the_gpu"
 
 
@@ -195,7 +193,7 @@ def test_stuck_kernel_before_a_collective(job: Job) -> None:
 def test_process_behind_a_stuck_kernel_obeys_sigterm(stuck: Stuck) -> None:
     """Last, since it ends it: whatever was done to it, it reacts as it would have."""
     stuck.process.send_signal(signal.SIGTERM)
-    assert stuck.process.wait(timeout=30) == -signal.SIGTERM
+    assert stuck.process.wait(timeout=PATIENCE) == -signal.SIGTERM
 
 
 def test_why_names_the_kernel(tmp_path: Path) -> None:
@@ -222,7 +220,7 @@ def test_stop_holds_the_timeout_of_nccl(job: Job, how: str) -> None:
     """A collective that begins while a thread is stopped may last longer than its group's timeout;
     without a stop the watchdog of NCCL ends the job as ever."""
     process = job.start(sys.executable, PROGRAMS / "held_nccl.py", how)
-    output, errors = process.communicate(timeout=2 * PATIENCE)
+    output, errors = process.communicate(timeout=PATIENCE)
     if how == "stop":
         assert (process.returncode, output) == (0, "survived\n"), errors
     else:

@@ -22,7 +22,7 @@ from rankdbg.verdicts.node_health import complaints
 from rankdbg.verdicts.rules.log_rules import load_rules
 from rankdbg.wire.decoding import decode
 from rankdbg.wire.node_answers import NodeFigures
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 LIMIT = 64 << 20
 NOTHING = {"disks": [], "memory": {"size": 0, "available": 0, "groups": []}, "processes": []}
@@ -57,7 +57,7 @@ def test_a_process_that_was_killed_for_its_memory(limited: Path) -> None:
         (limited / "cgroup.procs").write_text(str(lives.pid))
         eats = f"open('{limited}/cgroup.procs', 'w').write('0'); bytearray(1 << 28)"
         eater = subprocess.Popen([sys.executable, "-S", "-c", eats])
-        assert eater.wait(30) == -signal.SIGKILL
+        assert eater.wait(PATIENCE) == -signal.SIGKILL
         rank = Process(lives.pid, 1, 0, True, {}, [])
         told = node_figures.look([rank], [])
     finally:
@@ -103,7 +103,7 @@ def test_a_rank_that_was_killed_for_its_memory(
         assert rank.stdin is not None
         rank.stdin.write("\n")
         rank.stdin.flush()
-    ranks[1].wait(30)
+    ranks[1].wait(PATIENCE)
     result = job.cli("doctor", "--job", job.name, "--json")
     assert result.returncode == 1, result.stdout + result.stderr
     report = json.loads(result.stdout)
@@ -119,7 +119,7 @@ def eat_in(group: Path) -> int:
     """Have the kernel kill a process there, and return its pid."""
     eats = f"open('{group}/cgroup.procs', 'w').write('0'); bytearray(1 << 28)"
     eater = subprocess.Popen([sys.executable, "-S", "-c", eats])
-    assert eater.wait(30) == -signal.SIGKILL
+    assert eater.wait(PATIENCE) == -signal.SIGKILL
     return eater.pid
 
 

@@ -22,7 +22,7 @@ from waiting import wait_for
 PROGRAM = PROGRAMS / "history_torch.py"
 SOURCE = Path(__file__).parents[2] / "src"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow]
 
 
 def start(job: Job, story: str, ranks: int = 3, **settings: Any) -> Any:
@@ -40,7 +40,7 @@ def wait_until_parted(job: Job, *words: object) -> Any:
         document = json.loads(result.stdout) if result.returncode == 0 else {}
         return document if document.get("departures") else None
 
-    return wait_for(found, lambda: last, 3 * PATIENCE)
+    return wait_for(found, lambda: last)
 
 
 def lines(event: Any) -> tuple[str, str]:
@@ -129,11 +129,11 @@ def test_ranks_that_have_not_parted(job: Job, story: str, ranks: int) -> None:
 def test_what_is_left(job: Job) -> None:
     """Nothing by a rank that ends well; its file by one that has raised."""
     process = start(job, "ends", 2)
-    _, errors = process.communicate(timeout=3 * PATIENCE)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     assert [*(job.directory / "histories").iterdir()] == []
     process = start(job, "raises", 2)
-    process.communicate(timeout=3 * PATIENCE)
+    process.communicate(timeout=PATIENCE)
     left = job.json("history")["last"]
     assert 0 in [each["rank"] for each in left]
 

@@ -199,7 +199,6 @@ def test_a_large_log_that_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_too_many_files(tmp_path: Path) -> None:
     """The first 10,000 are read, and it is said that there are more and how to narrow."""
     for number in range(10_100):

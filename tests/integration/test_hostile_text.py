@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import PROGRAMS, Job, rankdbg
+from jobs import PROGRAMS, Job, command, rankdbg
 from waiting import PATIENCE
 
 SGR = re.compile("\x1b\\[[0-9;]*m")
@@ -90,7 +90,7 @@ def conversation(words: list[str], typed: list[tuple[str, str]], **environment: 
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     process = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", *words],
+        command(*words),
         stdin=other,
         stdout=other,
         stderr=other,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from waiting import PATIENCE
+
 # A program of Python's own, before the command: it stops at a moment that the test chooses, says so,
 # and waits in a way that SIGINT interrupts.
 HOLD = """\
@@ -83,7 +85,7 @@ def interrupt(
         with open(ready):  # until it stands there
             pass
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
+        _, complaint = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
         process.wait()
@@ -115,7 +117,7 @@ def test_an_interrupt_that_is_ignored(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         with open(tmp_path / "never", "w"):
             pass
-        output, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
         process.wait()

@@ -21,9 +21,7 @@ from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from real_kubernetes import RealKubernetes, container, pod, running_kubernetes
-from waiting import wait_for
-
-pytestmark = pytest.mark.timeout(300)
+from waiting import ANSWER_SECONDS, wait_for
 
 BEHAVE = PROGRAMS / "behave.py"
 PTRACE = {"capabilities": {"add": ["SYS_PTRACE"]}}
@@ -307,7 +305,7 @@ def _with_words(word: str) -> list[str]:
 def test_py_spy_is_sent_when_it_is_needed(train: RealKubernetes) -> None:
     """Not for ranks whose agents answer, but to look from outside."""
     place = "ls -d /tmp/rankdbg-node-*/bin/py-spy 2>/dev/null | wc -l"
-    with Session("k8s:train/llama-0", timeout=20) as session:
+    with Session("k8s:train/llama-0", timeout=ANSWER_SECONDS) as session:
         ranks = session.job()
         assert train.ctl("exec", "llama-0", "--", "sh", "-c", place).strip() == "0"
         (seen,), _ = session.stacks(ranks, outside=True)
@@ -446,7 +444,7 @@ def restart(cluster: RealKubernetes, name: str) -> None:
 
 def test_a_rank_of_a_container_that_restarts(train: RealKubernetes) -> None:
     """It is accounted for with what has happened, until its successor answers."""
-    with Session("k8s:train/app=llama", timeout=20) as session:
+    with Session("k8s:train/app=llama", timeout=ANSWER_SECONDS) as session:
         session.reopens = True
         assert reasons(session) == {0: "", 1: ""}
         before: list[Rank] = session.job()
@@ -454,7 +452,7 @@ def test_a_rank_of_a_container_that_restarts(train: RealKubernetes) -> None:
         told = reasons(session)
         assert told.keys() == {0, 1} and told[0] == ""
         assert told[1] == "" or "container main of pod llama-1" in told[1]
-        wait_for(lambda: reasons(session) == {0: "", 1: ""}, seconds=90)
+        wait_for(lambda: reasons(session) == {0: "", 1: ""})
         (old,) = (each.process for each in before if each.number == 1)
         (new,) = (each.process for each in session.job() if each.number == 1)
         assert old != new
@@ -464,7 +462,7 @@ def test_a_frozen_api_server(train: RealKubernetes, monkeypatch: pytest.MonkeyPa
     """In an open session as for a single command: what to look at; and all is well afterwards."""
     hint = "is the API server reachable? kubectl get --raw /readyz"
     monkeypatch.setattr(kubectl_module, "GET_SECONDS", 2.0)
-    with Session("k8s:train/app=llama", timeout=20) as session:
+    with Session("k8s:train/app=llama", timeout=ANSWER_SECONDS) as session:
         session.reopens = True
         session.job()
         session.timeout = 1.0
@@ -475,7 +473,7 @@ def test_a_frozen_api_server(train: RealKubernetes, monkeypatch: pytest.MonkeyPa
                 other.job()
         assert hint in str(open_one.value) and hint in str(new_one.value)
         session.timeout = 20.0
-        wait_for(lambda: numbers("k8s:train/app=llama") == [0, 1], seconds=60)
+        wait_for(lambda: numbers("k8s:train/app=llama") == [0, 1])
 
 
 def test_z_a_kubelet_that_is_down(train: RealKubernetes) -> None:

@@ -18,7 +18,7 @@ import pytest
 from crashes import out_of_memory_on_one_rank
 from jobs import PROGRAMS, Job, rankdbg
 from ssh_hosts import Hosts
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 WRITES = PROGRAMS / "writes_logs.py"
 
@@ -158,7 +158,7 @@ class Following:
 
     def interrupt(self) -> tuple[int, str]:
         self._process.send_signal(signal.SIGINT)
-        _, complaints = self._process.communicate(timeout=20)
+        _, complaints = self._process.communicate(timeout=PATIENCE)
         return self._process.returncode, complaints
 
 

@@ -10,11 +10,11 @@ import pytest
 
 import rankdbg as rankdbg_module
 from agents import Programs
-from jobs import PATIENCE, PROGRAMS, Job, rankdbg
+from jobs import PROGRAMS, Job, rankdbg
 from stopping import Stops
 from waiting import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow]
 
 LIMITS = (
     "[int(group._get_backend(torch.device('cpu')).options._timeout.total_seconds())"
@@ -33,9 +33,9 @@ def nan(job: Job, status: int, *words: str) -> Any:
 def wait_for_steps(job: Job, more: int) -> None:
     """Until both ranks have made so many steps more."""
     told = lambda: [rank.step or 0 for rank in job.ranks()]  # noqa: E731
-    wait_for(lambda: len(told()) == 2 and min(told()) > 0, told, 3 * PATIENCE)
+    wait_for(lambda: len(told()) == 2 and min(told()) > 0, told)
     begun = max(told())
-    wait_for(lambda: min(told()) >= begun + more, told, PATIENCE)
+    wait_for(lambda: min(told()) >= begun + more, told)
 
 
 def test_a_nan_from_one_batch(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,13 @@ import pytest
 
 from jobs import PROGRAMS
 from rankdbg.node.machine.gpus import Gpus
+from waiting import TEST_SECONDS
 
 HERE = Gpus().look(time.monotonic() + 10)
 
 pytestmark = [
     pytest.mark.skipif(not HERE["gpus"], reason=f"no GPU on this machine: {HERE['why']}"),
     pytest.mark.slow,
-    pytest.mark.timeout(240),
 ]
 
 
@@ -25,7 +25,7 @@ def test_modules_on_a_gpu() -> None:
     """The same module is named in both ways; only at once its inputs are known."""
     pytest.importorskip("torch", reason="needs torch")
     words = [sys.executable, PROGRAMS / "nan_cuda.py"]
-    told = json.loads(subprocess.check_output(words, text=True, timeout=200))
+    told = json.loads(subprocess.check_output(words, text=True, timeout=TEST_SECONDS))
     assert all(failures == "" for _, failures in told.values())
     assert (told["ReLU later"][0], told["ReLU exact"][0]) == ([], [])
     for name, phase in (("Divides", "forward"), ("Root", "backward")):

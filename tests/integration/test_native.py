@@ -27,7 +27,6 @@ def functions(document: Any, thread: str, rank: str) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_a_gloo_job_that_hangs(job: Job, tmp_path: Path) -> None:
     """The call of torch in which a rank waits stands below its line of Python, gloo's own
     thread shows what it waits for, and a snapshot tells the same."""
@@ -92,13 +91,12 @@ def test_gdb(job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_who_holds_the_gil(job: Job) -> None:
     """The thread that holds it in all samples from outside, and those that wait for it; stacks
     that differ in nothing else are equal."""
     job.start_ranks("thread_holds_gil", "thread_holds_gil")
     job.wait_for(lambda ranks: len(ranks) == 2 and all(rank.state == "blocked" for rank in ranks))
-    with job.session(timeout=20) as session:
+    with job.session() as session:
         ranks = session.job(job.name)
         seen = held_in_both(session, ranks, (), samples=2)
         assert [sampled.source for sampled in seen] == ["py-spy"] * 2

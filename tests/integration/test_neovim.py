@@ -17,14 +17,13 @@ import pytest
 
 from editor import TORCH, DapServer, line_of, start_torch
 from jobs import Job
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 NVIM = os.environ.get("RANKDBG_TEST_NVIM") or shutil.which("nvim")
 NVIM_DAP = os.environ.get("RANKDBG_TEST_NVIM_DAP")
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(180),
     pytest.mark.skipif(
         not (NVIM and NVIM_DAP), reason="no nvim, or no RANKDBG_TEST_NVIM_DAP with nvim-dap"
     ),
@@ -82,7 +81,10 @@ class Neovim:
         """In Vim's language."""
         command = [str(NVIM), "--server", str(self._socket), "--remote-expr"]
         answer = subprocess.run(
-            [*command, f"json_encode({expression})"], capture_output=True, text=True, timeout=30
+            [*command, f"json_encode({expression})"],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
         said = answer.stdout or answer.stderr  # 0.7 answers on stderr
         assert answer.returncode == 0 and said, (said, self.said())
@@ -124,7 +126,7 @@ class Neovim:
 
     def end(self) -> None:
         self.process.kill()
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=PATIENCE)
         self._log.close()
 
 

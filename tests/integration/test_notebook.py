@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import Job, start_demo
+from waiting import PATIENCE
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/in-a-notebook.md"
 
@@ -29,7 +30,9 @@ def test_guide_in_a_kernel(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(install_kernel(tmp_path / "jupyter")))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    nbclient.NotebookClient(notebook, timeout=40, kernel_name="here").execute(cwd=str(tmp_path))
+    nbclient.NotebookClient(notebook, timeout=PATIENCE, kernel_name="here").execute(
+        cwd=str(tmp_path)
+    )
     shown = dict(zip(snippets, map(texts, notebook.cells), strict=True))
     verdict = find(shown, "job.why()")
     assert "The job is stuck" in verdict and "rank 5" in verdict and "culprit" in verdict

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobs import PROGRAMS, Job
+from waiting import PATIENCE, TEST_SECONDS
 
 if not Path("/dev/nvidiactl").exists():
     pytest.skip("there is no GPU", allow_module_level=True)
@@ -20,7 +21,6 @@ torch = pytest.importorskip("torch", reason="there is no torch")
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
     pytest.mark.skipif(shutil.which("nsys") is None, reason="there is no nsys"),
-    pytest.mark.timeout(180),
 ]
 PROGRAM = PROGRAMS / "nsys_cuda.py"
 KERNELS = 7  # of the program, in each step
@@ -34,7 +34,7 @@ def test_kernels_of_the_steps(
 ) -> None:
     """Those of the range, and no others; also of a program that ends within it."""
     process = job.start(sys.executable, PROGRAM, count, options=(*OPTIONS, steps), cwd=tmp_path)
-    output, told = process.communicate(timeout=150)
+    output, told = process.communicate(timeout=TEST_SECONDS)
     assert process.returncode == 0, told
     assert f"step {count}\n" in output
     assert "no report" not in told
@@ -45,7 +45,7 @@ def test_kernels_of_the_steps(
 def test_captured_when_asked(job: Job, tmp_path: Path) -> None:
     """The report of a running rank comes home, and the rank goes on."""
     job.start(sys.executable, PROGRAM, 0, options=(*OPTIONS, "later"), cwd=tmp_path)
-    job.wait_for(lambda ranks: any(rank.step for rank in ranks), patience=90)
+    job.wait_for(lambda ranks: any(rank.step for rank in ranks))
     words = ("profile", "--kind", "nsys", "--seconds", 1, "--output", tmp_path / "home")
     shown = job.cli(*words)
     assert shown.returncode == 0, shown.stdout + shown.stderr
@@ -72,7 +72,7 @@ def test_told_to_end(job: Job, tmp_path: Path, steps: str, number: signal.Signal
         if line == "step 100\n":
             break
     process.send_signal(number)
-    _, told = process.communicate(timeout=120)
+    _, told = process.communicate(timeout=PATIENCE)
     reports = [*tmp_path.glob("nsight/*/*.nsys-rep")]
     assert len(reports) == 1, told
     assert count_kernels(reports[0]) >= 90 * KERNELS, told
@@ -81,7 +81,7 @@ def test_told_to_end(job: Job, tmp_path: Path, steps: str, number: signal.Signal
 def count_kernels(report: Path) -> int:
     exported = report.with_suffix(".sqlite")
     words = ["nsys", "export", "--type=sqlite", f"--output={exported}", str(report)]
-    subprocess.run(words, check=True, capture_output=True, timeout=100)
+    subprocess.run(words, check=True, capture_output=True, timeout=PATIENCE)
     with contextlib.closing(sqlite3.connect(exported)) as tables:
         (found,) = tables.execute("SELECT COUNT(*) FROM CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
     return int(found)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from jobs import Job
+from waiting import PATIENCE
 
 RANKDBG = f'"{sys.executable}" -m rankdbg'
 WORDS = ["--help", "--version", "ps --help", "select 0 --mesh dp=2", "rules", "completion bash"]
@@ -40,7 +41,7 @@ def shell(command: str, **settings: Any) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE,
         **settings,
     )
 

@@ -12,7 +12,7 @@ from waiting import wait_for
 
 PROGRAM = PROGRAMS / "parallel_torch.py"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow]
 
 
 def test_each_fault_in_its_model(job: Job, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from rankdbg.process import peers
 from strangers import STRANGER, as_stranger, needs_root
+from waiting import PATIENCE
 
 LOOPBACK = "127.0.0.1"
 MAPPED = "::ffff:127.0.0.1"
@@ -43,13 +44,13 @@ CLIENT = """
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
     with socket.create_server((LOOPBACK, 0)) as listening:
-        listening.settimeout(20)
+        listening.settimeout(PATIENCE)
         yield listening
 
 
 def connect_to(server: socket.socket, host: str, own: int = 0) -> socket.socket:
     client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    client.settimeout(20)
+    client.settimeout(PATIENCE)
     client.bind((host, own))
     client.connect((host, server.getsockname()[1]))
     return client
@@ -109,7 +110,7 @@ def test_own_user_on_the_loopback_of_ipv6() -> None:
     """A server there finds its clients too, and a dual one those of IPv4."""
     for address, dual in (("::1", False), ("::", True)):
         with socket.create_server((address, 0), family=socket.AF_INET6, dualstack_ipv6=dual) as six:
-            six.settimeout(20)
+            six.settimeout(PATIENCE)
             for host in ("::1", LOOPBACK) if dual else ("::1",):
                 with connect_to(six, host):
                     accepted, _ = six.accept()
@@ -171,7 +172,7 @@ def test_user_that_stands_for_all_unknown_ones_is_refused() -> None:
     import textwrap
 
     words = ["unshare", "--user", sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
     if "unshare failed" in done.stderr:
         pytest.skip("user namespaces are switched off here")
     assert done.stdout.split() == ["unknown", "unknown"], done.stderr

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobs import Job
+from waiting import PATIENCE
 
 ENTRY_POINTS = """
 [rankdbg.clusters]
@@ -95,7 +96,9 @@ def rankdbg(
     command = [str(python), "-m", "rankdbg", *map(str, words)]
     tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # py-spy
     env = {**(job.environment if job else os.environ), "PATH": tools}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=env)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=env
+    )
 
 
 def test_cluster_and_probe(python: Path, job: Job) -> None:

@@ -11,19 +11,18 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job
+from jobs import PROGRAMS, Job, command
 from rankdbg.frontends import cli
 from rankdbg.investigations import profile_files
 from rankdbg.node.machine.processes import read_stat, read_thread
 from rankdbg.types import Rank
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,7 @@ def begin(
     """A profile that is under way, until somebody ends it."""
     options = ["profile", "--job", job.name, "--json", "--seconds", "600", "--output", str(folder)]
     started = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", *options, *map(str, words)],
+        command(*options, *map(str, words)),
         env={**job.environment, **(env or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -106,7 +105,7 @@ def kill(pid: int, number: int) -> None:
 
 
 def finish(started: subprocess.Popen[str], status: int = 0) -> Any:
-    output, complaint = started.communicate(timeout=60)
+    output, complaint = started.communicate(timeout=PATIENCE)
     assert started.returncode == status, complaint
     return json.loads(output)
 
@@ -301,7 +300,7 @@ def test_a_full_disk_at_home(plain: Job, tmp_path: Path) -> None:
 
 def in_training(test: Callable[..., None]) -> Any:
     """Its ranks load torch first, which takes long on a machine that is busy."""
-    return pytest.mark.slow(pytest.mark.timeout(180)(test))
+    return pytest.mark.slow(test)
 
 
 @pytest.fixture(scope="module")
@@ -465,7 +464,7 @@ def test_a_directory_that_cannot_be_written(plain: Job, tmp_path: Path) -> None:
     """It is said before anything is recorded, with where else it can go."""
     if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
         pytest.skip("needs the right to make namespaces")
-    words = [sys.executable, "-m", "rankdbg", "profile", "--job", plain.name, "--seconds", "600"]
+    words = command("profile", "--job", plain.name, "--seconds", "600")
     line = f"mount -t tmpfs -o ro tmpfs {tmp_path} && cd {tmp_path} && {shlex.join(words)}"
     result = subprocess.run(
         ["unshare", "--mount", "sh", "-c", line],

@@ -17,7 +17,6 @@ if not Path("/dev/nvidiactl").exists():
 torch = pytest.importorskip("torch", reason="there is no torch")
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
-    pytest.mark.timeout(180),
 ]
 
 

@@ -11,10 +11,9 @@ import pytest
 
 from jobs import PROGRAMS, TORCHRUN, Job, free_port, meeting
 from rankdbg.types import Rank
-from waiting import wait_for
+from waiting import TEST_SECONDS, wait_for
 
 TORCH = PROGRAMS / "labels_torch.py"
-PATIENCE = 50.0  # they import torch, all at once
 
 
 def coordinates(ranks: list[Rank]) -> dict[int | None, dict[str, int]]:
@@ -22,13 +21,12 @@ def coordinates(ranks: list[Rank]) -> dict[int | None, dict[str, int]]:
 
 
 def wait_for_coordinates(job: Job, expected: dict[int, dict[str, int]]) -> None:
-    job.wait_for(lambda ranks: coordinates(ranks) == expected, patience=PATIENCE)
+    job.wait_for(lambda ranks: coordinates(ranks) == expected)
 
 
 def wait_until_all_wait(job: Job, count: int) -> None:
     job.wait_for(
         lambda ranks: sum(bool(r.where) and r.where.function == "waits" for r in ranks) == count,
-        patience=PATIENCE,
     )
 
 
@@ -85,13 +83,12 @@ def test_dtensor(job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize("agent", [True, False], ids=["agent", "bare"])
 def test_lightning(job: Job, tmp_path: Path, agent: bool) -> None:
     """Lightning's rank 0, which has started rank 1, is a rank, also without an agent."""
     program = PROGRAMS / "labels_lightning.py"
     job.start(sys.executable, program, tmp_path, agent=agent, env=meeting())
-    ranks = job.wait_for(lambda ranks: {r.number for r in ranks} == {0, 1}, patience=150)
+    ranks = job.wait_for(lambda ranks: {r.number for r in ranks} == {0, 1}, patience=TEST_SECONDS)
     assert [rank.world for rank in ranks] == [2, 2]
     assert len({rank.job for rank in ranks}) == 1
 
@@ -103,7 +100,6 @@ def without(module: str) -> pytest.MarkDecorator:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @without("jax")
 def test_jax(job: Job) -> None:
     """Ranks of JAX have its numbers, though they started in another order, and places in its mesh
@@ -111,19 +107,19 @@ def test_jax(job: Job) -> None:
     environ = {"JAX_PLATFORMS": "cpu"}
     job.start(sys.executable, PROGRAMS / "labels_jax.py", 2, free_port(), env=environ)
     expected = {0: {"data": 0}, 1: {"data": 1}}
-    ranks = job.wait_for(lambda ranks: coordinates(ranks) == expected, patience=150)
+    ranks = job.wait_for(lambda ranks: coordinates(ranks) == expected, patience=TEST_SECONDS)
     assert {rank.number: int(rank.command[-1]) for rank in ranks} == {0: 0, 1: 1}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(2 * TEST_SECONDS)
 @without("megatron")
 def test_megatron(job: Job) -> None:
     """Megatron's groups give the coordinates, under torchrun."""
     command = [*TORCHRUN, 2, PROGRAMS / "labels_megatron.py"]
     job.start(*command, env={"OMP_NUM_THREADS": "1"})
     expected = {n: {"pp": 0, "dp": 0, "cp": 0, "ep": 0, "tp": n} for n in range(2)}
-    job.wait_for(lambda ranks: coordinates(ranks) == expected, patience=370)
+    job.wait_for(lambda ranks: coordinates(ranks) == expected, patience=TEST_SECONDS)
 
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin")

@@ -17,8 +17,6 @@ import pytest
 from jobs import PROGRAMS, Job
 from waiting import PATIENCE, wait_for
 
-pytestmark = pytest.mark.timeout(120)
-
 # Of rank 0, which looks again and again whether rank 1 has come.
 WAKES_UP = [
     "event", "queue_get", "future", "select_loop", "sleep", "join", "heartbeats",

@@ -20,7 +20,7 @@ import ray_cluster
 from jobs import PROGRAMS, Job, rankdbg
 from profilers import Nsight, needs_nsys
 from ray_cluster import OTHER, RayCluster
-from waiting import wait_for
+from waiting import TEST_SECONDS, wait_for
 
 pytestmark = [needs_nsys, pytest.mark.skipif(bool(ray_cluster.missing()), reason="needs Ray")]
 # In namespaces of its own, as in a container: what is left there is killed when the driver ends.
@@ -37,7 +37,7 @@ def short_path() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(2 * TEST_SECONDS)
 def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
     """By the agent and by Ray's own plugin: they keep their interpreter. The report of a range of
     steps is there while the job goes on, one of a range that has not ended when the driver has;
@@ -69,12 +69,12 @@ def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
         second = f"vllm by plugin_2:3_{workers['plugin']['pid']}.nsys-rep"
         wait_for(lambda: reports(short_path) == {first}, lambda: reports(short_path))
     finally:
-        process.communicate(timeout=150)
+        process.communicate(timeout=TEST_SECONDS)
     assert reports(short_path) == {first, second}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(2 * TEST_SECONDS)
 def test_driver_and_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
     """A pattern that fits the driver too, by NeMo RL's variables: the driver runs under nsys, and
     so do the workers of the Ray that it has started, each under one of its own."""
@@ -89,7 +89,7 @@ def test_driver_and_workers_under_nsys(short_path: Path, tmp_path: Path) -> None
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=TEST_SECONDS,
         check=False,
     )
     assert result.returncode == 0, result.stderr
@@ -207,7 +207,7 @@ def test_fix_without_ray(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(360)
+@pytest.mark.timeout(2 * TEST_SECONDS)
 def test_report_on_another_node(job: Job, tmp_path: Path) -> None:
     """When the driver has ended it is there: the driver cannot see that node's processes, and so
     asks it."""
@@ -218,7 +218,7 @@ def test_report_on_another_node(job: Job, tmp_path: Path) -> None:
         words += [cluster.address, OTHER]
         environment = {**nsight.environment, "FAKE_NSYS_SLOW": "6"}
         driver = job.start(*words, options=options, env=environment, cwd=cluster.scratch)
-        output, _ = driver.communicate(timeout=200)
+        output, _ = driver.communicate(timeout=TEST_SECONDS)
         found = {
             path.name: path.stat().st_size > 0  # it is empty until it is written
             for path in (cluster.scratch / OTHER).rglob("*.nsys-rep")

@@ -24,10 +24,10 @@ from rankdbg.session import Roster, Session
 from rankdbg.types import ProcessKey
 from rankdbg.verdicts.rules.log_rules import load_rules
 from ray_cluster import HEAD, OTHER, RayCluster, wait_for
+from waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
-    pytest.mark.timeout(240),  # the start of a cluster, where many tests run at once
 ]
 
 # Every machine uses more than that: the monitor kills whatever starts there.
@@ -136,7 +136,7 @@ def test_from_the_sessions_directories(session: Session, cluster: RayCluster) ->
     places = [cluster.scratch / address / "session_latest" for address in (HEAD, OTHER)]
 
     def said() -> set[str]:
-        document = json.loads(rankdbg("doctor", *places, "--json", timeout=120).stdout)
+        document = json.loads(rankdbg("doctor", *places, "--json", timeout=PATIENCE).stdout)
         modes = {failure["mode"] for failure in document["failures"]}
         return modes if modes & MEMORY and "ray_runtime_env_failed" in modes else set()
 
@@ -171,7 +171,7 @@ def test_head_is_gone(cluster: RayCluster) -> None:
         os.kill(pid, signal.SIGKILL)
     words = ("-t", cluster.target, "--python", cluster.python)
     wait_for(lambda: not cluster.pids(lambda command: "/gcs/gcs_server " in command))
-    result = rankdbg("ps", *words, timeout=120)
+    result = rankdbg("ps", *words, timeout=PATIENCE)
     assert result.returncode == 2
     first, why, hint = result.stderr.splitlines()
     assert first.startswith(f"error: cannot reach the Ray cluster {cluster.address}: ")

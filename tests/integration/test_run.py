@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jobs import Job, rankdbg
+from waiting import PATIENCE
 
 RUN = [sys.executable, "-m", "rankdbg", "run"]
 
@@ -41,7 +42,7 @@ def test_signals_reach_the_command(number: signal.Signals) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
-        assert process.wait(10) == 7
+        assert process.wait(PATIENCE) == 7
 
 
 def test_streams_are_untouched() -> None:
@@ -235,7 +236,7 @@ def test_unknown_option() -> None:
 def test_inside_a_job(job: Job) -> None:
     """rankdbg run inside a job starts a job of its own, with the agent's folder once on the path."""
     outer = job.start(*RUN, "--job", "inner", "--", "env")
-    lines = outer.communicate(timeout=20)[0].splitlines()
+    lines = outer.communicate(timeout=PATIENCE)[0].splitlines()
     assert "RANKDBG_JOB=inner" in lines
     (path,) = [line for line in lines if line.startswith("PYTHONPATH=")]
     assert path.count("bootstrap") == 1

@@ -12,6 +12,7 @@ import pytest
 from jobs import PROGRAMS, Job
 from rankdbg.types import Rank
 from rosters import all_wait, kinds, numbers
+from waiting import PATIENCE
 
 WAITING = PROGRAMS / "run_waiting.py"
 LAUNCH = [sys.executable, PROGRAMS / "run_launcher.py"]
@@ -47,7 +48,7 @@ def test_killed_rank(job: Job) -> None:
     job.wait_for(lambda ranks: states(ranks) == wanted)
     assert (job.directory / f"{pids[1]}.json").exists()
     os.killpg(launcher.pid, signal.SIGKILL)
-    launcher.wait(10)
+    launcher.wait(PATIENCE)
     job.wait_for(lambda ranks: ranks == [])
     assert list(job.directory.iterdir()) == []
 

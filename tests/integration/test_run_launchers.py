@@ -12,7 +12,7 @@ import pytest
 from jobs import PROGRAMS, Job
 from rankdbg.types import Rank
 from rosters import all_wait, has_kinds, kinds, numbers, of_kind
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 TORCHRUN = [Path(sys.executable).parent / "torchrun"]
 TORCH_MODULE = [sys.executable, "-m", "torch.distributed.run"]
@@ -23,7 +23,6 @@ needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("launcher", [TORCHRUN, TORCH_MODULE], ids=["torchrun", "module"])
 def test_torchrun(job: Job, launcher: list[object]) -> None:
     """torchrun's workers are the ranks, with torch's numbers; torchrun is none."""
@@ -39,7 +38,6 @@ def test_torchrun(job: Job, launcher: list[object]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("method", "helpers"), [("fork", 0), ("spawn", 2)])
 def test_data_loader_workers(job: Job, method: str, helpers: int) -> None:
     """Data loader workers are children of their rank, resource trackers helpers."""
@@ -59,7 +57,7 @@ def test_mpirun(job: Job) -> None:
     ranks = job.wait_for(all_wait(3))
     assert {(rank.number, rank.world) for rank in ranks} == {(0, 3), (1, 3), (2, 3)}
     process.send_signal(signal.SIGTERM)
-    process.wait(10)
+    process.wait(PATIENCE)
 
 
 @needs_mpirun
@@ -74,7 +72,7 @@ def test_mpirun_in_a_batch_script(job: Job) -> None:
     ranks = job.wait_for(all_wait(2))
     assert numbers(ranks) == [0, 1]
     process.send_signal(signal.SIGTERM)
-    process.wait(10)
+    process.wait(PATIENCE)
 
 
 @needs_mpirun
@@ -96,7 +94,7 @@ def test_script_with_a_helper(job: Job, tmp_path: Path) -> None:
     assert numbers(both) == [0, 1, 2]
     assert all("-c" in rank.command for rank in of_kind(both, "rank"))
     process.send_signal(signal.SIGTERM)
-    process.wait(10)
+    process.wait(PATIENCE)
 
 
 def test_launcher_under_slurm(job: Job) -> None:

@@ -61,7 +61,6 @@ def test_pool_in_a_worker(job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_torch_spawn(job: Job, tmp_path: Path) -> None:
     """With torch.multiprocessing.spawn the number is the one that torch has, not the order."""
     launcher = start(job, "run_torch_spawn.py", 3, tmp_path / "store")

@@ -17,6 +17,7 @@ import pytest
 
 from jobs import PROGRAMS, Job
 from rosters import all_wait, has_kinds, numbers, of_kind
+from waiting import PATIENCE
 
 WAITING = PROGRAMS / "run_waiting.py"
 LAUNCHER = PROGRAMS / "run_launcher.py"
@@ -46,7 +47,7 @@ def start(job: Job) -> Iterator[Start]:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()  # mpirun ends its ranks, which are in groups of their own
-    process.wait(10)
+    process.wait(PATIENCE)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 MARK = "Zq9" + "hunter2" + "kX4"
 PROGRAM = PROGRAMS / "holds_secrets.py"
@@ -130,7 +130,7 @@ def test_an_uncaught_exception_is_saved_without(holding: Holding) -> None:
     process = holding.start(
         "fail", options=("--save-on-error", str(holding.scratch / "a/b")), umask=0
     )
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE)
     text = check_clean(holding.scratch / "a")
     assert "RuntimeError: 401 for Client(host='db', api_key='***')" in text
 

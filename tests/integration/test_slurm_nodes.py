@@ -21,7 +21,6 @@ from slurm_cluster import SlurmCluster, running_cluster
 from waiting import wait_for
 
 BEHAVE = PROGRAMS / "behave.py"
-pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.fixture(scope="module")

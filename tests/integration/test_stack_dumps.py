@@ -221,7 +221,7 @@ def test_bad_input_is_one_sentence(
 
 # --- the verdict --------------------------------------------------------------------------
 
-slow = [needs_torch, pytest.mark.slow, pytest.mark.timeout(300)]
+slow = [needs_torch, pytest.mark.slow]
 
 
 @pytest.fixture
@@ -243,7 +243,6 @@ def dump_all(job: HangingJob, folder: Path, again: str = "", *options: str) -> P
 
 @pytest.mark.slow
 @needs_torch
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("hanging", "cause", "state", "again"),
     [
@@ -275,7 +274,6 @@ def test_same_culprit_as_of_the_job(
 
 @pytest.mark.slow
 @needs_torch
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("hanging", ["healthy_training"], indirect=True)
 def test_job_that_runs_is_not_said_to_be_stuck(hanging: HangingJob, tmp_path: Path) -> None:
     """Neither by one dump nor by several."""

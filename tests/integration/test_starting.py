@@ -16,14 +16,13 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, TORCHRUN, Job, meeting
+from jobs import PROGRAMS, TORCHRUN, Job, command, meeting
 from torch_ranks import fork_ranks, needs_torch
-from waiting import wait_for
+from waiting import TEST_SECONDS, wait_for
 
-pytestmark = [needs_torch, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [needs_torch, pytest.mark.slow, pytest.mark.timeout(2 * TEST_SECONDS)]
 
 STARTING = PROGRAMS / "starting"
-PATIENCE = 240.0
 ASKED: tuple[str, ...] = ()  # agents, where there are any
 OUTSIDE = ("--outside",)
 LAUNCHERS = {
@@ -75,7 +74,7 @@ class Questions:
 
     def __init__(self, job: Job, ways: tuple[tuple[str, ...], ...]) -> None:
         """In turn with the options of each way."""
-        self._command = [sys.executable, "-m", "rankdbg", "why", "--json", "--job", job.name]
+        self._command = command("why", "--json", "--job", job.name)
         self._ways = itertools.cycle(ways)
         self._environment = job.environment
         self._running: list[subprocess.Popen[str]] = []
@@ -125,8 +124,8 @@ def test_an_ordinary_start(
         questions.ask()
         return start.has_said("first step")
 
-    wait_for(has_begun, start.text, PATIENCE)
-    wait_for(questions.is_answered, questions.answers, PATIENCE)
+    wait_for(has_begun, start.text)
+    wait_for(questions.is_answered, questions.answers)
     assert len(questions.answers) >= 5, questions.answers
     for answer in questions.answers:
         said = json.dumps(answer, indent=1)
@@ -148,7 +147,7 @@ def test_a_compile_that_hangs(job: Job, tmp_path: Path) -> None:
     compiler.write_text(COMPILER.format(begun=begun))
     compiler.chmod(0o700)
     start = Start(job, tmp_path, "compile_hangs.py", "fork", env={"CXX": str(compiler)})
-    wait_for(begun.exists, start.text, PATIENCE)
+    wait_for(begun.exists, start.text)
     for options in (ASKED, OUTSIDE):
         verdict = why_stuck(job, *options)
         said = json.dumps(verdict, indent=1)
@@ -161,7 +160,7 @@ def test_a_master_on_another_port(job: Job, tmp_path: Path) -> None:
     addresses; the time since the start is said."""
     other = meeting()["MASTER_PORT"]
     start = Start(job, tmp_path, "wrong_port.py", "fork", env={"WRONG_PORT": other})
-    wait_for(lambda: start.has_said("joins"), start.text, PATIENCE)
+    wait_for(lambda: start.has_said("joins"), start.text)
     for options in (ASKED, OUTSIDE):
         verdict = why_stuck(job, *options)
         said = json.dumps(verdict, indent=1)
@@ -180,4 +179,4 @@ def why_stuck(job: Job, *options: str) -> Any:
         seen[:] = [job.json("why", "--longest", "30", *options)]
         return seen[0] if seen[0]["stuck"] else None
 
-    return wait_for(verdict, lambda: json.dumps(seen, indent=1), PATIENCE)
+    return wait_for(verdict, lambda: json.dumps(seen, indent=1))

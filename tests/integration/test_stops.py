@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job
+from jobs import PROGRAMS, Job, command
 from stopping import Stops
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_what_the_program_prints_to_pdb_stays_there(stops: Stops) -> None:
     stops.wait(1)
     assert stops.output("0", "print('hello')") == "hello\n"
     stops.job.cli("continue")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     assert process.stdout.read() == ""
 
 
@@ -121,7 +121,7 @@ def test_quit_is_not_taken_by_mistake(stops: Stops) -> None:
     assert "quit rank" in stops.output("0", "quit now")
     assert stops.output("0", "p x") == "0\n"
     stops.job.cli("cast", "--yes", "all", "q")
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 def test_other_ways_in(stops: Stops, tmp_path) -> None:
@@ -188,7 +188,7 @@ def test_the_end_of_the_script(stops: Stops) -> None:
         assert "runpy" not in result.stdout
         if result.returncode == 2:  # there is no such job any more
             break
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 def test_forked_and_spawned_children(stops: Stops) -> None:
@@ -231,7 +231,7 @@ def test_a_killed_rank_ends_its_own_stop_only(stops: Stops) -> None:
     found = {stop["rank"]: stop for stop in stops.wait(2)}
     words = ["cast", "--job", stops.job.name, "1", "import time; time.sleep(100)"]
     client = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", *words, "--timeout", "60"],
+        command(*words, "--timeout", "60"),
         env=stops.job.environment,
         stderr=subprocess.DEVNULL,
     )
@@ -265,7 +265,7 @@ def test_two_clients(stops: Stops, tmp_path: Path) -> None:
     slow = f"_ = open({str(tmp_path / 'pipe')!r}).read(); x = 'first'"
     words = ["cast", "--job", stops.job.name, "0", slow, "--timeout", "50"]
     first = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", *words],
+        command(*words),
         env=stops.job.environment,
         stdout=subprocess.DEVNULL,
     )
@@ -299,12 +299,11 @@ def test_without_an_agent_breakpoint_is_what_it_was(tmp_path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_stepping_into_a_collective(stops: Stops) -> None:
     """One of eight torch ranks is stepped into all_reduce: it is named with where it waits;
     when the others have followed, its answer arrives and all go on."""
     stops.job.start_torch(8, PROGRAMS / "stops_torch.py")
-    stops.wait(8, patience=90)  # torch takes long to load
+    stops.wait(8)
     document = stops.cast("3", "n", "--timeout", 4)
     assert document["groups"] == []
     assert [running["rank"] for running in document["running"]] == [3]

@@ -14,7 +14,7 @@ import chains
 from chains import verdict_when, why
 from jobs import Job
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 
 def steps(verdict: Any) -> list[str]:

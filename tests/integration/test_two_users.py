@@ -13,9 +13,9 @@ import pytest
 import rankdbg
 from jobs import Job
 from strangers import STRANGER, as_stranger, needs_root, public_place
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
-pytestmark = [needs_root, pytest.mark.timeout(180)]
+pytestmark = [needs_root]
 
 SOURCE = Path(rankdbg.__file__).parents[1]
 PYTHON = next((p for p in ("/usr/bin/python3", "/usr/local/bin/python3") if Path(p).exists()), "")
@@ -50,7 +50,7 @@ def said_by(verb: str, directory: Path, user: int = 0, job: str = "") -> str:
         extra_groups=[],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert "Traceback" not in result.stderr
@@ -77,7 +77,7 @@ def test_root_is_told_nothing_of_others_directories(job: Job, place: Path) -> No
 
 def test_a_user_is_told_nothing_of_roots_jobs(job: Job, place: Path) -> None:
     """The user has a job, and so has root: each verb is about the user's own."""
-    if as_stranger("import rankdbg", env={"PYTHONPATH": str(SOURCE)}).wait(30):
+    if as_stranger("import rankdbg", env={"PYTHONPATH": str(SOURCE)}).wait(PATIENCE):
         pytest.skip("the checkout cannot be read by others")
     job.start_ranks("waits")
     (of_root,) = job.wait_at("waits")

@@ -16,7 +16,7 @@ import pytest
 from jobs import PROGRAMS, TORCHRUN, Job, rankdbg
 from rankdbg.types import Answer, Rank
 from stopping import Stops
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 PROGRAM = PROGRAMS / "uncaught.py"
 WHY = "ZeroDivisionError: division by zero"
@@ -36,7 +36,7 @@ class Failing(Stops):
     def let_go(self, process: Any) -> tuple[int, str, str]:
         """Exit status, stdout and stderr, after everybody has been told to go on."""
         self.job.cli("continue", "--all")
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=PATIENCE)
         return process.returncode, out, err
 
 
@@ -122,7 +122,6 @@ def test_workers_of_process_pools(failing: Failing) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("behaviour", "options"), [("in_torch_spawn", HOLD), ("stops_in_torch_spawn", ())]
 )
@@ -146,13 +145,12 @@ def test_torch_spawn(failing: Failing, behaviour: str, options: tuple[str, ...])
 def test_what_is_no_failure_is_not_held(failing: Failing, behaviour: str, status: int) -> None:
     """SystemExit, KeyboardInterrupt, and the debugger's own quit."""
     process = failing.start(behaviour)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     assert "has stopped" not in err
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(180)
 def test_torchrun(failing: Failing) -> None:
     """One of three ranks is held, under @record too; the others wait for it and live; when
     it has gone on, torchrun ends the job, and is not held itself."""
@@ -204,7 +202,7 @@ def test_others_are_not_held(failing: Failing) -> None:
     """A rank that nobody has stopped ends at its exception, and so does the child that a stopped
     one forks."""
     process = failing.start("fails", options=())
-    assert process.communicate(timeout=30)[1].count("Traceback") == 1
+    assert process.communicate(timeout=PATIENCE)[1].count("Traceback") == 1
     process = failing.start("forks_after_a_stop", options=())
     failing.wait(1)
     status, out, _ = failing.let_go(process)
@@ -218,7 +216,7 @@ def test_nothing_more_is_loaded(tmp_path: Path) -> None:
     for extra in ({}, {"RANKDBG_BREAK": "error", "RANKDBG_SAVE_ON_ERROR": str(tmp_path / "x")}):
         environment = {**os.environ, "RANKDBG": "1", "RANKDBG_DIR": str(tmp_path / "a"), **extra}
         words = [sys.executable, "-c", code]
-        printed = subprocess.check_output(words, env=environment, text=True, timeout=30)
+        printed = subprocess.check_output(words, env=environment, text=True, timeout=PATIENCE)
         seen.append(set(printed.split()))
     assert {name for name in seen[1] - seen[0] if not name.startswith("rankdbg.")} == set()
 
@@ -230,7 +228,7 @@ def test_nothing_more_is_loaded(tmp_path: Path) -> None:
 def test_a_stop_times_out(failing: Failing, behaviour: str) -> None:
     """The rank continues after RANKDBG_STOP_TIMEOUT seconds without a command, with a message."""
     process = failing.start(behaviour, env={"RANKDBG_STOP_TIMEOUT": "0.5"})
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert "rankdbg: this process continues: no command for 0.5 s\n" in err
     assert (process.returncode, out) == ((1, "") if behaviour == "fails" else (0, "went on\n"))
 
@@ -261,7 +259,7 @@ def test_a_command_keeps_a_stop(failing: Failing) -> None:
         (prompt,) = session.command([rank], "interact\n")
     assert isinstance(value, Answer) and value.value.output == "5\n"
     assert isinstance(prompt, Answer) and "interactive" in prompt.value.output
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out) == (0, "went on\n")
     assert err.count("continues: no command for") == 1
 
@@ -292,7 +290,9 @@ def saved(tmp_path: Path) -> Saved:
 
 def test_dead_ranks_can_be_looked_at(failing: Failing, saved: Saved) -> None:
     """Each by number: why it died, its frames and its variables, without its secrets."""
-    failing.start("fails", "exits", "has_odd_values", options=saved.options).communicate(timeout=30)
+    failing.start("fails", "exits", "has_odd_values", options=saved.options).communicate(
+        timeout=PATIENCE
+    )
     ranks = saved.json("ps")["ranks"]
     assert [(rank["rank"], rank["state"], rank["detail"]) for rank in ranks] == [
         (0, "gone", WHY),
@@ -315,7 +315,7 @@ def test_dead_ranks_can_be_looked_at(failing: Failing, saved: Saved) -> None:
 def test_nobody_else_can_read_it(failing: Failing, saved: Saved) -> None:
     """Directories 0700, files 0600, and nothing half-written stays."""
     process = failing.start("fails", options=saved.options, umask=0)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     for path in [saved.directory, *saved.directory.rglob("*")]:
         mode = stat.S_IMODE(path.stat().st_mode)
@@ -325,7 +325,7 @@ def test_nobody_else_can_read_it(failing: Failing, saved: Saved) -> None:
 
 def test_a_thread_and_then_the_main_one(failing: Failing, saved: Saved) -> None:
     """Both exceptions of a process are there."""
-    failing.start("in_thread_and_main", options=saved.options).communicate(timeout=30)
+    failing.start("in_thread_and_main", options=saved.options).communicate(timeout=PATIENCE)
     stops = saved.json("list")["stops"]
     assert [(stop["thread"], stop["why"]) for stop in stops] == [
         ("worker", WHY),
@@ -338,17 +338,17 @@ def test_a_thread_and_then_the_main_one(failing: Failing, saved: Saved) -> None:
 
 def test_a_process_that_lives_on_is_not_gone(failing: Failing, saved: Saved) -> None:
     """A thread has failed: so it says, and that the process ran."""
-    failing.start("in_thread", options=saved.options).communicate(timeout=30)
+    failing.start("in_thread", options=saved.options).communicate(timeout=PATIENCE)
     (rank,) = saved.json("ps")["ranks"]
     assert (rank["state"], rank["detail"]) == ("running", f"{WHY} (thread worker)")
 
 
 def test_children_save_too(failing: Failing, saved: Saved) -> None:
     """They add to the same directory, also while it is being looked at."""
-    failing.start("fails", options=saved.options).communicate(timeout=30)
+    failing.start("fails", options=saved.options).communicate(timeout=PATIENCE)
     assert len(saved.json("ps")["ranks"]) == 1
-    failing.start("in_fork", options=saved.options).communicate(timeout=30)
-    failing.start("in_spawn", options=saved.options).communicate(timeout=30)
+    failing.start("in_fork", options=saved.options).communicate(timeout=PATIENCE)
+    failing.start("in_spawn", options=saved.options).communicate(timeout=PATIENCE)
     ranks = saved.json("ps")["ranks"]
     assert sorted(rank["rank"] for rank in ranks) == [0, 1, 2]
 
@@ -356,7 +356,7 @@ def test_children_save_too(failing: Failing, saved: Saved) -> None:
 def test_saved_before_a_hook_that_ends_the_process(failing: Failing, saved: Saved) -> None:
     """And the hook is called as ever."""
     process = failing.start("has_a_hook", options=saved.options)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 7
     assert err.count("its own hook") == 1
     assert saved.json("ps")["ranks"][0]["detail"] == WHY
@@ -377,7 +377,7 @@ def test_a_save_that_fails(failing: Failing, tmp_path: Path) -> None:
     process = failing.start(
         "fails", options=(), env={"RANKDBG_SAVE_ON_ERROR": str(blocked / "inside")}
     )
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     (line,) = [line for line in err.splitlines()[1:] if line.startswith("rankdbg:")]
     assert line.startswith("rankdbg: cannot save ZeroDivisionError: ")
@@ -391,7 +391,7 @@ def test_a_full_disk(failing: Failing, saved: Saved) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500))
 
     process = failing.start("fails", options=saved.options, preexec_fn=no_room)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "rankdbg: cannot save ZeroDivisionError: " in err
     assert [path for path in saved.directory.rglob("*") if path.is_file()] == []

@@ -17,7 +17,7 @@ import pytest
 from jobs import PROGRAMS, TORCHRUN, Job
 from profilers import Nsight, Profiled, needs_nsys
 from rosters import kinds, numbers
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 pytestmark = needs_nsys
 STEPS = PROGRAMS / "steps.py"
@@ -31,7 +31,6 @@ def profiled(job: Job, tmp_path: Path) -> Profiled:
     return Profiled(job, Nsight(tmp_path / "nsight"), tmp_path / "work")
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.slow
 def test_one_rank_of_torchrun(profiled: Profiled) -> None:
     """The rank that the pattern names, and for the steps of the range; others are untouched."""
@@ -72,7 +71,7 @@ def test_signal(profiled: Profiled) -> None:
     assert process.stdout.readline() == "reads \n"
     assert process.stdout.readline() == "waits\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM
     assert len(profiled.reports()) == 1
 
@@ -88,7 +87,7 @@ def test_told_to_end_while_captured(profiled: Profiled, ending: str, status: int
     assert process.stdout.readline() == "reads \n"
     assert process.stdout.readline() == "waits\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == status
     (text,) = profiled.reports().values()
     assert text.endswith("written at stop\n")

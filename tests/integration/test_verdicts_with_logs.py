@@ -13,7 +13,7 @@ from hanging import HangingJob, Start
 from jobs import Job
 from torch_ranks import needs_torch
 
-pytestmark = [needs_torch, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [needs_torch, pytest.mark.slow]
 
 
 @pytest.fixture

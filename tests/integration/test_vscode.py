@@ -15,7 +15,7 @@ import pytest
 from editor import Editor
 from jobs import PROGRAMS, Job, free_port, rankdbg
 from rankdbg.frontends.json_comments import _plain, parse
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 
 def test_files_are_written_and_kept(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_task_starts_a_server_that_the_configuration_reaches(job: Job, tmp_path:
         editor.leave()
     finally:
         server.terminate()
-        server.communicate(timeout=20)
+        server.communicate(timeout=PATIENCE)
 
 
 def test_new_files_are_for_this_user_alone(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import chains
 from chains import verdict_when, why, with_and_without
 from jobs import Job
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
+pytestmark = [pytest.mark.slow]
 
 
 def start(job: Job, kind: str, folder: Path, agent: bool) -> None:

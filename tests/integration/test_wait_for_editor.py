@@ -12,6 +12,7 @@ import pytest
 from agents import python
 from editor import DapServer, Editor, frames, line_of
 from jobs import PROGRAMS, TORCHRUN, Job, rankdbg
+from waiting import PATIENCE
 
 pytest.importorskip("debugpy", reason="needs debugpy")
 
@@ -30,7 +31,6 @@ def start(job: Job, *command: object, option: str = "--wait-for-editor") -> Any:
 def wait_until_all_wait(job: Job, count: int = 2) -> None:
     job.wait_for(
         lambda ranks: [rank.detail for rank in ranks] == [WAITS] * count,
-        patience=120,  # torchrun loads torch
     )
 
 
@@ -45,7 +45,7 @@ def stop_in_first_line(job: Job, process: Any) -> None:
             thread = session.event("stopped")["threadId"]
             assert frames(session, thread)[0] == ("<module>", FIRST)
         assert editor.say("continue") == "ranks 0-1 continue"
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=PATIENCE)
         assert sorted(output.splitlines()) == ALL
         editor.close()
 
@@ -81,7 +81,7 @@ def test_without_breakpoints_they_go_on(job: Job) -> None:
     with DapServer(job) as server:
         editor = Editor(server)
         editor.attach()
-        output, said = process.communicate(timeout=60)
+        output, said = process.communicate(timeout=PATIENCE)
         assert sorted(output.splitlines()) == ALL
         assert said.count("for an editor before its first line: rankdbg vscode") == 2
         editor.close()
@@ -99,7 +99,7 @@ def test_ranks_that_the_editor_does_not_want(job: Job) -> None:
         session.event("stopped")
         job.wait_for(lambda ranks: [r.number for r in ranks if r.state != "gone"] == [0])
         assert editor.say("continue") == "rank 0 continues"
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=PATIENCE)
         assert sorted(output.splitlines()) == ALL
         editor.close()
 
@@ -116,14 +116,14 @@ def test_continue_releases_them(job: Job) -> None:
     assert (released.returncode, released.stdout) == (0, "1  resumed\n"), released.stderr
     job.wait_for(lambda ranks: [r.number for r in ranks if r.detail == WAITS] == [0])
     assert job.cli("shell", input="continue\n").stdout.splitlines()[0] == "0  resumed"
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert sorted(output.splitlines()) == ALL
 
 
 def test_no_longer_than_the_limit(job: Job) -> None:
     """Without an editor it goes on, and says so. Where there is no rank number it waits too."""
     process = start(job, sys.executable, PROGRAM, option="--wait-for-editor=0.5")
-    output, said = process.communicate(timeout=60)
+    output, said = process.communicate(timeout=PATIENCE)
     assert output.splitlines() == ["runs None", "runs None", "ends None", "ends None"]
     assert "waits for up to 0.5 s for an editor before its first line" in said
     assert "continues: no editor attached within 0.5 s" in said
@@ -134,7 +134,7 @@ def test_ctrl_c_ends_the_wait(job: Job) -> None:
     process = start(job, sys.executable, PROGRAM)
     wait_until_all_wait(job, 1)
     process.send_signal(signal.SIGINT)
-    output, said = process.communicate(timeout=60)
+    output, said = process.communicate(timeout=PATIENCE)
     assert (output, "KeyboardInterrupt" in said) == ("", True)
 
 

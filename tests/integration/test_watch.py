@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 
-from jobs import PROGRAMS, Job
-from waiting import wait_for
+from jobs import PROGRAMS, Job, command
+from waiting import PATIENCE, wait_for
 from watching import QUICK, WATCHED, Watch
-
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 def watch(job: Job, tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Beside two processes that hang, until they are ended."""
     command = [sys.executable, str(PROGRAMS / "launch.py"), "2", WATCHED, "hang"]
-    return job.cli("watch", *QUICK, *options, "--", *command, cwd=tmp_path, timeout=100)
+    return job.cli("watch", *QUICK, *options, "--", *command, cwd=tmp_path, timeout=PATIENCE)
 
 
 def test_hang_is_found(job: Job, tmp_path: Path) -> None:
@@ -148,7 +146,7 @@ def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
     )
     words = ["watch", "--config", "job.yaml", "--job", job.name, "--", sys.executable, WATCHED]
     process = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", *words, "go-on"],
+        command(*words, "go-on"),
         env=job.environment,
         cwd=tmp_path,
         start_new_session=True,
@@ -160,7 +158,7 @@ def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
         assert json.loads((found / "report.json").read_text())["stuck"] is False
     finally:
         os.kill(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
@@ -168,7 +166,7 @@ def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
     job.start(sys.executable, PROGRAMS / "launch.py", "2", WATCHED, "go-on")
     job.wait_for(lambda ranks: len([r for r in ranks if r.step is not None]) == 2)
     watching = subprocess.Popen(
-        [sys.executable, "-m", "rankdbg", "watch", "--job", job.name, *QUICK],
+        command("watch", "--job", job.name, *QUICK),
         env=job.environment,
         cwd=tmp_path,
         stderr=subprocess.PIPE,
@@ -179,7 +177,7 @@ def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
     steps = {r.process: r.step for r in job.ranks()}
     job.wait_for(lambda ranks: all((r.step or 0) > (steps[r.process] or 0) + 150 for r in ranks))
     job.end()
-    assert watching.wait(30) == 0
+    assert watching.wait(PATIENCE) == 0
     assert "has ended" in watching.stderr.read()
     assert not (tmp_path / "backtraces").exists()
 

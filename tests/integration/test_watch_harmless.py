@@ -27,8 +27,6 @@ from rankdbg.investigations.watch.watcher import Watcher
 from waiting import PATIENCE, wait_for
 from watching import QUICK, WATCHED, Watch
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Job]:
@@ -125,7 +123,7 @@ def test_disk_is_full(job: Job, tmp_path: Path) -> None:
         'head -c 57344 /dev/zero > backtraces/filled && exec "$@"'
     )
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", full, "sh", *words, *hang], env=job.environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=100,
+        ["unshare", "--mount", "sh", "-c", full, "sh", *words, *hang], env=job.environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=PATIENCE,
         check=False,
     )  # fmt: skip
     assert done.returncode == 86, done.stderr
@@ -153,7 +151,7 @@ def test_stderr_takes_nothing(job: Job, tmp_path: Path, stderr: str) -> None:
             os.set_blocking(unread, True)
             os.read(unread, 8192)  # room for the greeting, and for little else
         done = subprocess.run(
-            ["sh", "-c", script], env=job.environment, cwd=tmp_path, timeout=60, check=False
+            ["sh", "-c", script], env=job.environment, cwd=tmp_path, timeout=PATIENCE, check=False
         )
         assert done.returncode == status
     os.close(unread)

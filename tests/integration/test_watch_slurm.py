@@ -15,8 +15,6 @@ from slurm_cluster import SlurmCluster, running_cluster
 from waiting import wait_for
 from watching import WATCHED, Watch
 
-pytestmark = pytest.mark.timeout(240)
-
 RANKDBG = f"{sys.executable} -m rankdbg"
 QUICK = "--hang-after 1 --look-every 0.5 --cuda none"
 SRUN = "srun --mpi=none"

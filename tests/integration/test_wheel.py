@@ -14,7 +14,7 @@ import pytest
 from rankdbg.frontends.cli import VERBS
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

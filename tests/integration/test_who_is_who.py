@@ -222,7 +222,6 @@ TABLE = [
 ]
 
 
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("command", "expected", "agents", "name"), TABLE)
 def test_one_job(
     launched: Launched, command: list[str], expected: list[Job], agents: bool, name: str
@@ -231,7 +230,6 @@ def test_one_job(
     launched.wait_for(*expected, name=name)
 
 
-@pytest.mark.timeout(120)
 def test_two_jobs_at_once(launched: Launched) -> None:
     """Of the same program, started by the same shell."""
     command = LOOP.format(f"{PYTHON} PROGRAM")
@@ -242,7 +240,6 @@ def test_two_jobs_at_once(launched: Launched) -> None:
 @slow
 @needs("ray")
 @needs("accelerate")
-@pytest.mark.timeout(180)
 def test_job_in_an_actor_in_a_slurm_job(launched: Launched) -> None:
     """Ray runs inside the Slurm job, and what an actor has launched inside Ray's. All inherit the
     variables of the Slurm job."""

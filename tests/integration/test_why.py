@@ -13,7 +13,7 @@ import pytest
 from hanging import HangingJob, HangingJobs, Start, parameters_after
 from torch_ranks import needs_torch
 
-pytestmark = [needs_torch, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [needs_torch, pytest.mark.slow]
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from rankdbg.session import Session
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from ray_cluster import RayCluster, wait_for
+from waiting import PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
     pytest.mark.slow,
-    pytest.mark.timeout(240),
 ]
 RULES = load_hang_rules()
 # All stories have the same verdicts with agents and without (tried on 2.60): each is here in one way.
@@ -335,7 +335,7 @@ def test_submitted_job(stories: Stories, session: Session, cluster: RayCluster) 
 
         def stuck() -> dict[str, Any] | None:
             shutil.rmtree(saved, ignore_errors=True)
-            result = rankdbg(*words, timeout=120)
+            result = rankdbg(*words, timeout=PATIENCE)
             assert result.returncode == 0, result.stderr
             found: dict[str, Any] = json.loads(result.stdout)
             return found if found["stuck"] else None

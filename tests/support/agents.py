@@ -11,22 +11,18 @@ import subprocess
 import sys
 import textwrap
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import waiting
 from rankdbg import wire
 from rankdbg.node import relay
 from rankdbg.node.service import Service
 from rankdbg.process.rendezvous import Address
+from waiting import PATIENCE, wait_for
 
-PATIENCE = 20.0
 BOOTSTRAP = Path(wire.__file__).parents[1] / "agent" / "bootstrap"
-
-wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
 
 class Programs:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs import rankdbg
+from waiting import PATIENCE
 
 # What rankdbg itself needs, with room; an attack wants gigabytes.
 MEMORY = 700 << 20
@@ -14,7 +15,7 @@ MEMORY = 700 << 20
 
 def confined(*words: object, memory: int = MEMORY, **settings: Any) -> Any:
     """Its children have no more either, each."""
-    return rankdbg(*words, memory=memory, timeout=120, **settings)
+    return rankdbg(*words, memory=memory, timeout=PATIENCE, **settings)
 
 
 def said(result: subprocess.CompletedProcess[str], status: int = 2) -> str:
@@ -31,5 +32,5 @@ def piped(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A line for bash, in which `rankdbg` is ours."""
     words = ["bash", "-c", command]
     return subprocess.run(
-        words, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE
     )

@@ -20,11 +20,10 @@ from pathlib import Path
 from crashing_jobs import RECORDS, TESTS, neutral
 from ray_cluster import HEAD, OTHER, RayCluster
 from slurm_cluster import SlurmCluster, running_cluster
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 ACTORS = TESTS / "programs/crashing_actors.py"
 RANK = TESTS / "programs/crashing_rank.py"
-PATIENCE = 120.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def run_on_ray(cluster: RayCluster, job: ClusterJob, folder: Path) -> None:
         env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ACTORS.parent)}
         running = subprocess.Popen(words, stdout=log, stderr=log, env=env, cwd=folder)
         if job.action == "lose_node":
-            wait_for(lambda: driver.read_text().count("step 3") >= 2, driver.read_text, PATIENCE)
+            wait_for(lambda: driver.read_text().count("step 3") >= 2, driver.read_text)
             cluster.kill_node(OTHER)
         running.wait(PATIENCE)
     for address in (HEAD, OTHER):
@@ -115,10 +114,9 @@ def run_on_slurm(cluster: SlurmCluster, job: ClusterJob, folder: Path) -> None:
         script, "-N4", "-n8", "--no-requeue", f"--output={output}", *limit
     )
     if job.action in ("cancel", "fail"):
-        wait_for(lambda: output.exists() and " step 3 " in output.read_text(), "steps", PATIENCE)
+        wait_for(lambda: output.exists() and " step 3 " in output.read_text(), "steps")
         ACTIONS[job.action](cluster, number)
-    patience = 3 * PATIENCE
-    wait_for(lambda: cluster.state(number) not in ("RUNNING", "PENDING", "COMPLETING"), "the end", patience)  # fmt: skip
+    wait_for(lambda: cluster.state(number) not in ("RUNNING", "PENDING", "COMPLETING"), "the end")  # fmt: skip
 
 
 def _cancel(cluster: SlurmCluster, number: str) -> None:

@@ -22,13 +22,12 @@ from pathlib import Path
 
 from crashing_clusters import ClusterJob, record
 from crashing_jobs import RANK
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 HOSTS = {"gpu-a": "10.78.0.1", "gpu-b": "10.78.0.2"}
 ZONES = {"gpu-a": "UTC", "gpu-b": "America/New_York"}
 PORT = 29544
 EACH = 2  # ranks on a host
-PATIENCE = 120.0
 LIMIT = 96 << 20  # bytes; a rank without torch takes 12 MB
 GROUPS = Path("/sys/fs/cgroup")
 
@@ -106,7 +105,7 @@ class TwoHosts:
         for first in self._first.values():
             assert first.stdin is not None
             first.stdin.close()
-            first.wait(10)
+            first.wait(PATIENCE)
 
     def __enter__(self) -> TwoHosts:
         return self
@@ -123,7 +122,7 @@ def run_on_hosts(hosts: TwoHosts, job: HostsJob, folder: Path) -> None:
     """torchrun on each host: what it says, and what its ranks say, in a folder of the host."""
     running = [_torchrun(hosts, job, host, folder) for host in HOSTS]
     if job.action:
-        wait_for(lambda: steps_in(folder, 3) >= EACH * len(HOSTS), "each rank has done steps", PATIENCE)  # fmt: skip
+        wait_for(lambda: steps_in(folder, 3) >= EACH * len(HOSTS), "each rank has done steps")  # fmt: skip
         ACTIONS[job.action](hosts)
     for launcher in running:
         launcher.wait(PATIENCE)

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from waiting import wait_for
+from waiting import TEST_SECONDS, wait_for
 
 TESTS = Path(__file__).parents[1]
 RECORDS = TESTS / "fixtures/crash_logs"
@@ -121,7 +121,7 @@ def run(job: Job, folder: Path) -> None:
         if job.signal:
             wait_for(lambda: _steps(folder) >= RANKS, "each rank has done a step")
             launcher.send_signal(job.signal)
-        launcher.wait(300)
+        launcher.wait(TEST_SECONDS)
     (folder / "run.sh").unlink(missing_ok=True)
     for path in [*folder.rglob("*.log")]:
         if path.stat().st_size == 0:

@@ -28,7 +28,6 @@ from waiting import wait_for
 
 PODS = 3
 BAD = 1  # the rank that has the fault
-PATIENCE = 120.0
 LABELS = {"app": "train"}
 SCRATCH = "/scratch"
 ABSENT = "train:2"  # an image that is nowhere, until it is made
@@ -73,7 +72,7 @@ def run_in_pods(cluster: RealKubernetes, job: PodsJob, folder: Path) -> None:
         _start(cluster, job)
         if job.action:
             ACTIONS[job.action](cluster, folder)
-        wait_for(lambda: _is_over(cluster, job), lambda: cluster.ctl("get", "pods"), PATIENCE)
+        wait_for(lambda: _is_over(cluster, job), lambda: cluster.ctl("get", "pods"))
         _collect(cluster, folder)
     finally:
         cluster.ctl("delete", "pod", "-l", "app=train")
@@ -195,7 +194,7 @@ def _make_room(cluster: RealKubernetes, folder: Path) -> None:
     def is_known() -> bool:
         return any(each["reason"] == "FailedScheduling" for each in cluster.list("events"))
 
-    wait_for(is_known, "an event", PATIENCE)
+    wait_for(is_known, "an event")
     cluster.ctl("label", "nodes", "--all", "big=yes", namespace="")
 
 
@@ -204,7 +203,7 @@ def _wait_for_steps(cluster: RealKubernetes, step: int) -> None:
         name = f"train-{rank}"
         cluster.wait_until_running(name)
         logs = partial(cluster.ctl, "logs", name)
-        wait_for(lambda logs=logs: f" step {step} " in logs(), logs, PATIENCE)
+        wait_for(lambda logs=logs: f" step {step} " in logs(), logs)
 
 
 ACTIONS: dict[str, Callable[[RealKubernetes, Path], None]] = {

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PATIENCE = 30.0
+from waiting import PATIENCE
 
 
 class DapClient:
@@ -105,7 +105,7 @@ class DapClient:
 
     def wait_closed(self) -> None:
         with self._news:
-            assert self._news.wait_for(lambda: self.closed, PATIENCE), "never hung up"
+            assert self._news.wait_for(lambda: self.closed), "never hung up"
 
     def close(self) -> None:
         try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs import PATIENCE, Job
+from jobs import Job
 from waiting import wait_for
 
 
@@ -23,7 +23,6 @@ def reached(job: Job, step: int, ranks: int) -> None:
     wait_for(
         lambda: len(steps := told()) == ranks and min(s or 0 for s in steps) > step,
         told,
-        3 * PATIENCE,
     )
 
 

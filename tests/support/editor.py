@@ -45,7 +45,6 @@ def start_torch(job: Job, count: int, *torchrun: object) -> Path:
     standing = ["train"] * count
     job.wait_for(
         lambda ranks: [rank.where.function for rank in ranks if rank.where] == standing,
-        patience=120,  # torch takes long to load on a busy machine
     )
     return gate
 
@@ -91,7 +90,7 @@ class DapServer:
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=PATIENCE)
 
 
 class Editor:

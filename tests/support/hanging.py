@@ -19,7 +19,6 @@ from torch_ranks import fork_ranks
 from waiting import wait_for
 
 HANGS = PROGRAMS / "hangs"
-PATIENCE = 120.0  # torch takes long to load on a machine that is busy
 SETTLED = 2.0  # what has stood for less is hardly a hang
 AHEAD = 2
 LIFETIME = 900  # seconds: nobody is left where the tests themselves are killed
@@ -88,7 +87,7 @@ class HangingJob:
         if self.start.at_once:
             self.job.wait_for(lambda ranks: len(ranks) == self.start.started)
             return
-        wait_for(self._has_settled, self._what_is_wrong, PATIENCE)
+        wait_for(self._has_settled, self._what_is_wrong)
 
     def _has_settled(self) -> bool:
         assert self._process.poll() is None, self._what_is_wrong()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -18,10 +19,11 @@ from typing import Any
 import warm_commands
 from rankdbg import demo
 from rankdbg.errors import RankdbgError
+from rankdbg.frontends import cli
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from torch_ranks import PROGRAMS, fork_ranks
-from waiting import PATIENCE, wait_for
+from waiting import ANSWER_SECONDS, PATIENCE, wait_for
 
 TORCHRUN = (Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc-per-node")
 
@@ -29,14 +31,27 @@ TORCHRUN = (Path(sys.executable).with_name("torchrun"), "--standalone", "--nproc
 def command(*words: object, limit: str = "") -> list[str]:
     """The command line; `limit`, MODULE:NAME=SECONDS, in place of the one that it has."""
     program = [str(PROGRAMS / "impatient.py"), limit] if limit else ["-m", "rankdbg"]
-    return [sys.executable, *program, *map(str, words)]
+    return [sys.executable, *program, *_patient(words)]
+
+
+def _patient(words: tuple[object, ...]) -> list[str]:
+    """The words of a command, with the time limit of the tests unless they state one."""
+    told = [*map(str, words)]
+    if "--timeout" in told or not _has_time_limit(told[0] if told else ""):
+        return told
+    return [told[0], "--timeout", f"{ANSWER_SECONDS:g}", *told[1:]]
+
+
+@functools.cache
+def _has_time_limit(verb: str) -> bool:
+    return verb in cli.VERBS and "--timeout" in cli.verb_parser(verb).format_usage()
 
 
 def rankdbg(*words: object, limit: str = "", **settings: Any) -> subprocess.CompletedProcess[str]:
     """One call of the command line, as a user makes it."""
-    settings.setdefault("timeout", 60)
+    settings.setdefault("timeout", PATIENCE)
     if not limit and warm_commands.can_run(settings):
-        return warm_commands.run([*map(str, words)], **settings)
+        return warm_commands.run(_patient(words), **settings)
     if memory := settings.pop("memory", 0):
         limits = (memory, memory)
         settings["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_AS, limits)
@@ -122,12 +137,12 @@ class Job:
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    def ranks(self, everything: bool = False, timeout: float = 5.0) -> list[Rank]:
+    def ranks(self, everything: bool = False, timeout: float = ANSWER_SECONDS) -> list[Rank]:
         with self.session(timeout) as session:
             return session.roster().jobs(everything).get(self.name, [])
 
     @contextlib.contextmanager
-    def session(self, timeout: float = 5.0) -> Iterator[Session]:
+    def session(self, timeout: float = ANSWER_SECONDS) -> Iterator[Session]:
         before = os.environ.get("RANKDBG_DIR")
         os.environ["RANKDBG_DIR"] = str(self.directory)
         try:
@@ -186,7 +201,7 @@ class Job:
                 os.killpg(process.pid, signal.SIGKILL)
             # A rank in a session of its own (torchrun's) may live on and hold the pipes.
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=10)
+                process.communicate(timeout=ANSWER_SECONDS)
 
     def _kill_all(self) -> None:
         """Also those in sessions of their own, as torchrun's workers are."""

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import jsonschema
 from mcp import Client, StdioServerParameters
 
-SECONDS = 120.0  # on a busy machine the server takes ten to start
+from jobs import command
+from waiting import PATIENCE
 
 
 class Answer(NamedTuple):
@@ -53,8 +54,8 @@ async def connected(
     environment: Mapping[str, str], *options: object, mode: str = "auto"
 ) -> AsyncIterator[Agent]:
     """`mode`: "legacy" begins with the handshake that older clients have."""
-    words = ["-m", "rankdbg", "mcp", *map(str, options)]
-    server = StdioServerParameters(command=sys.executable, args=words, env=dict(environment))
+    python, *words = command("mcp", *options)
+    server = StdioServerParameters(command=python, args=words, env=dict(environment))
     async with Client(server, mode=mode) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         yield Agent(client, tools)
@@ -72,7 +73,7 @@ def run(
         async with connected(environment, *options, mode=mode) as agent:
             return await work(agent)
 
-    return asyncio.run(asyncio.wait_for(connect(), SECONDS))
+    return asyncio.run(asyncio.wait_for(connect(), PATIENCE))
 
 
 class BackgroundAgent:
@@ -86,7 +87,7 @@ class BackgroundAgent:
         self._end = asyncio.Event()
         self._thread = threading.Thread(target=self._serve, args=(environment, options, mode))
         self._thread.start()
-        self._agent = self._connected.result(SECONDS)
+        self._agent = self._connected.result(PATIENCE)
 
     def _serve(
         self, environment: Mapping[str, str], options: tuple[object, ...], mode: str
@@ -105,11 +106,11 @@ class BackgroundAgent:
 
     def run(self, work: Callable[[Agent], Coroutine[Any, Any, Any]]) -> Any:
         self._agent.asked.clear()
-        return asyncio.run_coroutine_threadsafe(work(self._agent), self._loop).result(SECONDS)
+        return asyncio.run_coroutine_threadsafe(work(self._agent), self._loop).result(PATIENCE)
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(SECONDS)
+        self._thread.join(PATIENCE)
 
 
 def main() -> None:

@@ -6,24 +6,24 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import waiting
 from jobs import PROGRAMS, Job
 from rankdbg.errors import RankdbgError
 from rankdbg.types import Answer, Rank, Silence
+from waiting import wait_for
 
-PATIENCE = 90.0  # procs import torch, and other tests run at the same time
 PROGRAM = PROGRAMS / "monarch_job.py"
-
-wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
 
 def missing() -> str:
     """What this Python lacks for it, or ``."""
-    return "" if importlib.util.find_spec("monarch") else "needs torchmonarch"
+    if importlib.util.find_spec("monarch"):
+        return ""
+    if sys.version_info >= (3, 14) or sys.platform != "linux":
+        return "there is no torchmonarch for this Python or system"  # tests/install
+    return "needs torchmonarch"
 
 
 def line_of(text: str) -> int:
@@ -43,7 +43,7 @@ class MonarchJob(Job):
 
     def until(self, wanted: Callable[[list[Rank]], bool]) -> list[Rank]:
         """The four ranks by number, as soon as they are as wanted."""
-        ranks = self.wait_for(lambda ranks: len(ranks) == 4 and wanted(ranks), patience=PATIENCE)
+        ranks = self.wait_for(lambda ranks: len(ranks) == 4 and wanted(ranks))
         return sorted(ranks, key=lambda rank: (rank.number or 0, rank.pid))
 
     def until_in(self, function: str) -> list[Rank]:

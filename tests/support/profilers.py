@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jobs import Job
+from waiting import PATIENCE
 
 FAKES = Path(__file__).parents[1] / "fakes"
 
@@ -54,7 +55,7 @@ class Profiled:
     ) -> tuple[int, str, str]:
         """Status, output and complaints."""
         process = self.start(*command, options=options, **settings)
-        output, complaints = process.communicate(timeout=100)
+        output, complaints = process.communicate(timeout=PATIENCE)
         return process.returncode, output, complaints
 
     def reports(self) -> dict[str, str]:

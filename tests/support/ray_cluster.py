@@ -16,21 +16,18 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import waiting
 from rankdbg.clusters import Options
 from rankdbg.session import Session
+from waiting import ANSWER_SECONDS, PATIENCE, wait_for
 
 HEAD, OTHER = "10.77.0.1", "10.77.0.2"
 PORT = 6399
-PATIENCE = 120.0
 RAY = Path(sys.executable).with_name("ray")
 
-wait_for = partial(waiting.wait_for, seconds=PATIENCE)
 
 # Said outright: else Ray asks for a token as soon as a `ray.init()` of anybody's on this machine
 # has made one. This cluster is in a network of its own, and ends with the tests.
@@ -155,7 +152,7 @@ class RayCluster:
     def session(self) -> Iterator[Session]:
         """One that several tests share."""
         options = Options(python=str(self.python))
-        with Session(self.target, timeout=30, options=options) as session:
+        with Session(self.target, timeout=ANSWER_SECONDS, options=options) as session:
             session.reopens = True
             yield session
 
@@ -170,7 +167,7 @@ class RayCluster:
             assert first.stdin is not None
             first.stdin.close()
             try:
-                first.wait(timeout=10)
+                first.wait(ANSWER_SECONDS)
             except subprocess.TimeoutExpired:
                 first.kill()
         shutil.rmtree(self.scratch, ignore_errors=True)

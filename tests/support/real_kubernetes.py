@@ -30,7 +30,6 @@ KIT = CHECKOUT.parent / "shared" / "kubernetes" / "kube"
 KIT_MACHINE = "aarch64"  # the kit refuses to start on any other
 NAMESPACE = "train"
 IMAGE = "host:1"  # almost empty: what runs in it is mounted
-START_SECONDS = 120.0
 
 
 @contextlib.contextmanager
@@ -61,7 +60,7 @@ def _kit(verb: str, folder: Path, *words: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=START_SECONDS,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, f"kube {verb}: {done.stdout[-2000:]}"

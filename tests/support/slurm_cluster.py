@@ -207,7 +207,7 @@ class SlurmCluster:
         settings.setdefault("env", self.environment)
         words = [str(word) for word in command]
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=60, check=False, **settings
+            words, capture_output=True, text=True, timeout=PATIENCE, check=False, **settings
         )
         assert done.returncode == 0, f"{words}: {done.stderr}"
         return done
@@ -265,8 +265,8 @@ class SlurmCluster:
 
         what = f"{count} ranks of {job} are in {function}"
         # All nodes are this machine, and to look at that takes a tenth of the processor's time.
-        wait_for(lambda: places("-t", "local").count(function) >= count, what, 3 * PATIENCE)
-        wait_for(lambda: places("-t", f"slurm:{job}") == [function] * count, what, 3 * PATIENCE)
+        wait_for(lambda: places("-t", "local").count(function) >= count, what)
+        wait_for(lambda: places("-t", f"slurm:{job}") == [function] * count, what)
 
     # --- what there is --------------------------------------------------------------------
 

@@ -10,7 +10,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-PATIENCE = 30.0
+# The one number: how long a test waits for one thing, where a process may get no processor for
+# seconds at a time. All other limits follow from it.
+PATIENCE = 120.0
+TEST_SECONDS = 2.5 * PATIENCE  # pytest's limit for a test
+ANSWER_SECONDS = PATIENCE / 4  # the time limit of the commands and sessions that tests open
 
 
 def wait_for(look: Callable[[], T | None], what: object = "", seconds: float = PATIENCE) -> T:

@@ -59,7 +59,7 @@ class Watch:
         return self._said.read_text()
 
     def wait(self) -> int:
-        return self.process.wait(2 * PATIENCE)
+        return self.process.wait(PATIENCE)
 
     def wait_until_said(self, text: str, patience: float = PATIENCE) -> None:
         wait_for(lambda: text in self.said, lambda: f"{text!r} in {self.said!r}", patience)

@@ -13,7 +13,7 @@ import pytest
 from rankdbg.agent import stacks, store_keys
 from rankdbg.agent.lock_code import Codes
 from rankdbg.agent.waiters import Waiter
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 # A class of this name and module is a store; the real one is in tests/integration/test_why.py.
 Store = type("Store", (), {"__module__": "torch.test"})
@@ -73,7 +73,7 @@ def keys_of(method: str) -> Iterator[Callable[[], list[tuple[str, str]]]]:
         yield found
     finally:
         keys.queue.put(1)
-        thread.join(10)
+        thread.join(PATIENCE)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rankdbg.agent import task_stacks, task_waits
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 Story = Callable[[], Coroutine[Any, Any, None]]
 
@@ -63,7 +63,7 @@ def running(story: Story) -> Iterator[None]:
     finally:
         if story is not blocks:
             loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-            thread.join(10)
+            thread.join(PATIENCE)
 
 
 def _run(loop: asyncio.AbstractEventLoop, story: Story) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rankdbg.agent import thread_waits
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 
 class Server:
@@ -149,7 +149,7 @@ def running(*names: str) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     finally:
         server, loop = made
         loop.call_soon_threadsafe(server.never.cancel)
-        thread.join(10)
+        thread.join(PATIENCE)
         server.let_go.close()
         server.pool.shutdown(wait=False)
         server.stands.close()
@@ -272,4 +272,4 @@ def test_loop_that_a_call_holds() -> None:
         ]
     finally:
         given[0].set_exception(RuntimeError("enough"))
-        thread.join(10)
+        thread.join(PATIENCE)

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from rankdbg.agent import active, thread_waits
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 module_lock = threading.Lock()
 
@@ -121,7 +121,7 @@ class Loader:
             pass
 
     def wait_by_acquire(self) -> None:
-        if self._lock.acquire(timeout=100):
+        if self._lock.acquire(timeout=PATIENCE):
             self._lock.release()
 
     def wait_for_module_lock(self) -> None:

@@ -15,6 +15,7 @@ from rankdbg.frontends.terminal import Terminal, cut, cut_path
 from rankdbg.profiles import flame, tree
 from rankdbg.profiles.documents import Profile, Weighted
 from rankdbg.types import Frame, ProcessKey, Rank
+from waiting import PATIENCE
 
 SOURCE = Path(rankdbg.__file__).parent
 PLACES = {"frontends/terminal.py", "frontends/standard_streams.py"}
@@ -87,7 +88,7 @@ def test_only_the_terminal_has_codes_of_terminals() -> None:
 def guarded(code: str) -> subprocess.CompletedProcess[str]:
     code = f"import sys\nfrom rankdbg.frontends.standard_streams import guarded\n{code}"
     return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 

@@ -138,13 +138,13 @@ def test_only_the_end_of_a_large_file_is_read(tmp_path: Path) -> None:
         file.seek(20 << 30)
         file.write(("\n" + "".join(line(n, f"step {n}") for n in range(20))).encode())
     tracemalloc.start()
-    begun = time.monotonic()
+    begun = time.process_time()
     reading = read_all([LogFile("", str(path))], limit=10)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert texts(reading) == [f"step {n}" for n in range(10, 20)]
     assert most < 32 << 20
-    assert time.monotonic() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_place_by_clock(tmp_path: Path) -> None:

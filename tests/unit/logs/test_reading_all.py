@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 from rankdbg.node.machine.processes import read_all
+from waiting import PATIENCE
 
 
 def test_what_hangs_is_named_and_the_rest_is_read() -> None:
@@ -29,10 +30,10 @@ def test_one_that_is_only_slow_loses_nothing() -> None:
 
     def read(key: int) -> str:
         if key == 1:
-            assert resumed.wait(10)
+            assert resumed.wait(PATIENCE)
         if key == 2:  # by the second thread
             resumed.set()
-            assert goes_on.wait(10)
+            assert goes_on.wait(PATIENCE)
         if key == 3:  # by the first
             goes_on.set()
         return str(key)

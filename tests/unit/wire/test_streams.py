@@ -9,7 +9,7 @@ import threading
 from typing import Any
 
 from rankdbg.wire.streams import PORTION, WINDOW, Stream, pump
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 
 Message = dict[str, Any]
 
@@ -66,7 +66,7 @@ def test_who_does_not_read_is_sent_no_more_than_a_window() -> None:
     sending.join(0.2)
     assert sending.is_alive() and len(line.said) == WINDOW // PORTION
     here.close("enough")
-    sending.join(10)
+    sending.join(PATIENCE)
     assert not sending.is_alive()
     assert line.over == [0]
 
@@ -93,14 +93,14 @@ def test_pumps_carry_half_closed_connections() -> None:
     pumps = [in_thread(pump, a, line.ends[0]), in_thread(pump, b, line.ends[1])]
     left.sendall(b"question")
     left.shutdown(socket.SHUT_WR)
-    right.settimeout(20)
+    right.settimeout(PATIENCE)
     assert right.recv(100) == b"question" and right.recv(100) == b""
     right.sendall(b"answer")
     right.close()
-    left.settimeout(20)
+    left.settimeout(PATIENCE)
     assert left.recv(100) == b"answer" and left.recv(100) == b""
     for each in pumps:
-        each.join(20)
+        each.join(PATIENCE)
         assert not each.is_alive()
 
 
@@ -110,7 +110,7 @@ def test_pump_ends_when_the_channel_breaks() -> None:
     left, a = socket.socketpair()
     pumping = in_thread(pump, a, line.ends[0])
     line.inboxes[0].put({})
-    left.settimeout(20)
+    left.settimeout(PATIENCE)
     assert left.recv(100) == b""
-    pumping.join(20)
+    pumping.join(PATIENCE)
     assert not pumping.is_alive()

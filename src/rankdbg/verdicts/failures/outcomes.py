@@ -66,8 +66,8 @@ class Progress:
     exact: bool = True  # whether the line has a clock of its own
 
     @property
-    def number(self) -> int | None:
-        """Of the step, if that is one."""
+    def step_number(self) -> int | None:
+        """None: the step is not a number."""
         return int(self.step) if _NUMBER.match(self.step) else None
 
 
@@ -122,8 +122,8 @@ class Outcomes:
         """The last one whose values are numbers on every rank."""
         steps: dict[int, bool] = {}
         for done in self.progress:
-            if done.number is not None and (bad := is_bad(done.text)) is not None:
-                steps[done.number] = steps.get(done.number, False) or bad
+            if done.step_number is not None and (bad := is_bad(done.text)) is not None:
+                steps[done.step_number] = steps.get(done.step_number, False) or bad
         return max((step for step, bad in steps.items() if not bad), default=None)
 
     def of(self, events: Iterable[Event]) -> list[Event]:

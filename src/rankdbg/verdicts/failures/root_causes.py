@@ -118,8 +118,10 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
 
 def _step_lines(outcomes: Outcomes) -> Iterator[StepLine]:
     for done in outcomes.progress:
-        if done.number is not None:
-            yield StepLine(done.path if done.rank is None else done.rank, done.number, done.text)
+        if done.step_number is not None:
+            yield StepLine(
+                done.path if done.rank is None else done.rank, done.step_number, done.text
+            )
 
 
 def _that_count(events: list[Event], is_under_way: bool) -> list[Event]:

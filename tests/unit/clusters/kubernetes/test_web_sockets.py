@@ -15,6 +15,7 @@ import pytest
 from rankdbg.clusters.kubernetes.pod_streams import PodStream
 from rankdbg.clusters.kubernetes.web_sockets import Frames, frame
 from rankdbg.clusters.transport.launched import Launched
+from waiting import PATIENCE
 
 SIZES = (0, 1, 125, 126, 65535, 65536, 200_000)
 
@@ -65,7 +66,7 @@ class Peer:
         assert self.receive(9) == b"GET /\r\n\r\n"
 
     def receive(self, size: int) -> bytes:
-        self.server.settimeout(10)
+        self.server.settimeout(PATIENCE)
         data = b""
         while len(data) < size:
             data += self.server.recv(size - len(data))
@@ -74,11 +75,11 @@ class Peer:
     def status(self) -> int | None:
         told: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self.stream.reap(5.0, told.put)
-        return told.get(timeout=10)
+        return told.get(timeout=PATIENCE)
 
     def said(self) -> str:
         """All complaints, once they have ended."""
-        return b"".join(iter(lambda: self.complaints.get(timeout=10), b"")).decode()
+        return b"".join(iter(lambda: self.complaints.get(timeout=PATIENCE), b"")).decode()
 
 
 @pytest.fixture
@@ -97,12 +98,12 @@ def test_a_program_behind_a_web_socket(peer: Peer) -> None:
     peer.stream.send(b"late")
     assert peer.receive(6 + 5) == frame(b"\0late")
     peer.server.sendall(from_server(b"\2oh\n") + from_server(b"\1out") + from_server(b"hi", 9))
-    assert peer.heard.get(timeout=10) == b"out"
+    assert peer.heard.get(timeout=PATIENCE) == b"out"
     assert peer.receive(6 + 2) == frame(b"hi", 10)
     end = {"status": "Failure", "details": {"causes": [{"reason": "ExitCode", "message": "137"}]}}
     peer.server.sendall(from_server(b"\3" + json.dumps(end).encode()) + from_server(b"", 8))
     peer.server.close()
-    assert peer.heard.get(timeout=10) == b""
+    assert peer.heard.get(timeout=PATIENCE) == b""
     assert (peer.status(), peer.said()) == (137, "oh\ncommand terminated with exit code 137\n")
 
 
@@ -110,7 +111,7 @@ def test_a_connection_that_is_cut(peer: Peer) -> None:
     """Ends as kubectl exec does then: with status 0 and without a word."""
     peer.server.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
     peer.server.close()
-    assert peer.heard.get(timeout=10) == b""
+    assert peer.heard.get(timeout=PATIENCE) == b""
     assert (peer.status(), peer.said()) == (0, "")
 
 
@@ -142,13 +143,13 @@ def test_a_web_socket_that_is_refused(answer: bytes) -> None:
     peer.stream.send(b"before ")
     peer.server.sendall(answer)
     peer.server.shutdown(socket.SHUT_WR)
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     peer.stream.send(b"after")
     heard = b""
     while len(heard) < len(b"before after"):
-        heard += peer.heard.get(timeout=10)
+        heard += peer.heard.get(timeout=PATIENCE)
     assert heard == b"before after"
     peer.stream.hang_up()
-    assert peer.heard.get(timeout=10) == b""
+    assert peer.heard.get(timeout=PATIENCE) == b""
     assert peer.status() == 0
     peer.server.close()

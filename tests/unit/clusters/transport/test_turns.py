@@ -12,6 +12,7 @@ from rankdbg.clusters.transport import turns
 from rankdbg.clusters.transport.channel import ProcessChannel, plain_opening
 from rankdbg.clusters.transport.turns import QueuedChannel, Turns
 from rankdbg.errors import NodeFailed
+from waiting import PATIENCE
 
 NODE = [sys.executable, "-m", "rankdbg.node"]
 
@@ -26,7 +27,7 @@ def test_so_many_at_once() -> None:
         with lock:
             under_way[0] += 1
             most[0] = max(most[0], under_way[0])
-        three.wait(10)
+        three.wait(PATIENCE)
         with lock:
             under_way[0] -= 1
         done.release()
@@ -34,7 +35,7 @@ def test_so_many_at_once() -> None:
     limited = Turns(3)
     for _ in range(21):
         limited.take(errand)
-    assert all(done.acquire(timeout=10) for _ in range(21))
+    assert all(done.acquire(timeout=PATIENCE) for _ in range(21))
     assert most[0] == 3
 
 
@@ -42,7 +43,7 @@ def test_what_is_asked_before_its_turn() -> None:
     """Waits until then, and is answered."""
     free = threading.Event()
     single = Turns(1)
-    single.take(lambda: bool(free.wait(10)) or None)
+    single.take(lambda: bool(free.wait(PATIENCE)) or None)
     channel = QueuedChannel("here", single, _open)
     waiting = channel.begin({"ask": "roster", "where": False, "timeout": 10})
     assert channel.usable
@@ -80,7 +81,7 @@ def test_a_turn_that_comes_too_late() -> None:
     """After the end nothing is started any more."""
     free = threading.Event()
     single = Turns(1)
-    single.take(lambda: bool(free.wait(10)) or None)
+    single.take(lambda: bool(free.wait(PATIENCE)) or None)
     started = []
     channel = QueuedChannel("late", single, lambda: started.append(1) or _open())  # type: ignore[func-returns-value]
     waiting = channel.begin({"ask": "roster"})

@@ -10,6 +10,7 @@ import pytest
 
 from rankdbg.errors import NodeFailed
 from rankdbg.frontends.mcp.sharing import SharedConnections
+from waiting import PATIENCE
 
 
 class Opened:
@@ -42,7 +43,7 @@ def test_calls_at_once_share_a_connection() -> None:
 
     def use(number: int) -> int:
         with shared.use((f"target-{number % 2}",)) as (connection, _):
-            together.wait(30)
+            together.wait(PATIENCE)
             return id(connection)
 
     with ThreadPoolExecutor(10) as pool:
