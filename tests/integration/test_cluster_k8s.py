@@ -80,7 +80,7 @@ def cluster(running: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ku
 
 def wait_for_ranks(target: str, *functions: str, **options: Any) -> list[Rank]:
     """Until these are where they should be."""
-    with Session(target, options=Options(**options)) as session:
+    with Session(target, ANSWER_SECONDS, options=Options(**options)) as session:
         session.reopens = True
 
         def arrived() -> list[Rank]:
@@ -101,7 +101,10 @@ def answer(verb: str, *words: object, target: str = TARGET) -> Any:
 def refusal(target: str = TARGET, **options: Any) -> str:
     """What is said instead of an answer: a sentence, and what to do next."""
     reach = Options(**options)
-    with pytest.raises(RankdbgError) as refused, Session(target, options=reach) as session:
+    with (
+        pytest.raises(RankdbgError) as refused,
+        Session(target, ANSWER_SECONDS, options=reach) as session,
+    ):
         session.job()
     assert refused.value.hint
     return str(refused.value)
@@ -182,7 +185,7 @@ def test_breaks(cluster: Kubernetes) -> None:
     """A running rank in a pod stops at a line."""
     cluster.start("loop-0", {"main": ranks(0, 1, BREAKS, "loops")})
     target = "k8s:train/loop-0"
-    with Session(target) as session:
+    with Session(target, ANSWER_SECONDS) as session:
         wait_for(lambda: session.roster().processes)
     line = BREAKS.read_text().splitlines().index("    y = x * 2  # in double") + 1
     result = rankdbg("break", "-t", target, f"breaks.py:{line}")
@@ -213,7 +216,7 @@ def test_rankdbg_is_sent_where_it_is_not_installed(cluster: Kubernetes) -> None:
 def test_what_kubectl_loses_and_adds(cluster: Kubernetes, how: str) -> None:
     """Output that is lost at the start, and words on stderr, do no harm."""
     cluster.behave(exec=how)
-    with Session(TARGET) as session:
+    with Session(TARGET, ANSWER_SECONDS) as session:
         assert len(session.roster().processes) == 4
 
 
@@ -232,7 +235,7 @@ def test_a_client_that_is_killed(cluster: Kubernetes) -> None:
 def test_a_kubectl_that_is_killed(cluster: Kubernetes) -> None:
     """kill -9 of kubectl: what it has started in the pod ends, and the pod can be entered
     again."""
-    with Session("k8s:train/worker-0") as session:
+    with Session("k8s:train/worker-0", ANSWER_SECONDS) as session:
         session.reopens = True
         session.roster()
         (first,) = cluster.processes("worker-0", "main", "rankdbg.node")
@@ -402,7 +405,7 @@ def test_pods_that_cannot_be_entered(cluster: Kubernetes) -> None:
     cluster.write("x-waiting", ["main"], "Pending", [], labels, conditions=[unscheduled])
     cluster.start("x-leaving", {"main": IDLE}, labels)
     cluster.change("x-leaving", lambda pod: pod["metadata"].update(deletionTimestamp="now"))
-    with Session(TARGET) as session:
+    with Session(TARGET, ANSWER_SECONDS) as session:
         roster = session.roster()
     assert len(roster.processes) == 4
     said = {name: text.partition("; hint: ")[0] for name, text in roster.silent_nodes.items()}
@@ -528,7 +531,7 @@ def test_a_connection_that_is_lost(cluster: Kubernetes, monkeypatch: pytest.Monk
     monkeypatch.setitem(sending.REMOTE, "silence", 3)
     monkeypatch.setattr(carrier, "ROUND_SECONDS", 0.5)  # until then it hears something
     cluster.start("lost-0", {"main": ranks(0, 1, BEHAVE, "waits")})
-    with Session("k8s:train/lost-0") as session:
+    with Session("k8s:train/lost-0", ANSWER_SECONDS) as session:
         wait_for(lambda: session.roster().processes)
         assert cluster.processes("lost-0", "main", "rankdbg.node")
         cluster.behave(api="frozen")
@@ -569,7 +572,10 @@ def test_targets_that_name_nothing(cluster: Kubernetes, target: str, sentence: s
 )
 def test_options_that_cannot_be_used(cluster: Kubernetes, options: Options, sentence: str) -> None:
     """One clear sentence."""
-    with pytest.raises(RankdbgError, match=sentence), Session(TARGET, options=options) as session:
+    with (
+        pytest.raises(RankdbgError, match=sentence),
+        Session(TARGET, ANSWER_SECONDS, options=options) as session,
+    ):
         session.roster()
 
 

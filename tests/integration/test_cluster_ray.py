@@ -27,7 +27,7 @@ from rankdbg.session import Roster, Sampled, Session
 from rankdbg.types import Answer, Rank
 from rankdbg.wire.node_questions import BeginProfile
 from ray_cluster import HEAD, OTHER, RayCluster, wait_for
-from waiting import PATIENCE
+from waiting import ANSWER_SECONDS, PATIENCE
 
 pytestmark = [
     pytest.mark.skipif(bool(ray_cluster.missing()), reason=ray_cluster.missing()),
@@ -399,7 +399,7 @@ def node_processes(cluster: RayCluster) -> list[int]:
 def test_broken_channel_is_opened_again(cluster: RayCluster, waiting: Look) -> None:
     """An actor of rankdbg that is killed: its node is silent with Ray's words, and a session
     that stays (a shell) has another."""
-    session = Session(cluster.target, 10, Options(python=str(cluster.python)))
+    session = Session(cluster.target, ANSWER_SECONDS, Options(python=str(cluster.python)))
     with session:
         before = set(actors_of_rankdbg(cluster))
         assert len(session.roster(where=False).silent_nodes) == 0

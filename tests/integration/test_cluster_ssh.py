@@ -23,7 +23,7 @@ from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
 from rankdbg.verdicts.rules.log_rules import load_rules
 from ssh_hosts import Hosts
-from waiting import PATIENCE, wait_for
+from waiting import ANSWER_SECONDS, PATIENCE, wait_for
 
 BEHAVE = PROGRAMS / "behave.py"
 pack = sending._packed
@@ -137,7 +137,7 @@ def test_what_reads_logs_fast_is_sent_too(
     without = Options(python=str(Path(sys.base_prefix) / "bin" / "python3"))
     for name in all_there.names:  # those of before take what was sent to them with them
         wait_for(lambda name=name: not all_there.processes(name, "rankdbg.node"))
-    with Session(all_there.target, options=without) as session:
+    with Session(all_there.target, ANSWER_SECONDS, options=without) as session:
         session.roster()
         for name in all_there.names:
             assert not [*all_there.temporary(name).glob(AUTOMATON)]
@@ -163,7 +163,7 @@ def test_what_was_sent_is_kept(
 
     def look() -> list[str]:
         packed.clear()
-        with Session(f"ssh:{host}", options=without) as session:
+        with Session(f"ssh:{host}", ANSWER_SECONDS, options=without) as session:
             assert list(session.roster().jobs()) == ["two-hosts"]
         return packed
 

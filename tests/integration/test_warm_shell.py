@@ -18,7 +18,7 @@ from rankdbg.session import Session
 from rankdbg.types import Answer, Rank, Silence
 from ssh_hosts import Hosts
 from stopping import Stops
-from waiting import wait_for
+from waiting import ANSWER_SECONDS, wait_for
 
 STOPS = PROGRAMS / "stops.py"
 
@@ -273,7 +273,10 @@ def test_ranks_of_other_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     try:
         for rank in range(4):
             hosts.start_rank(hosts.names[rank // 2], name, rank, 5, STOPS, "many")
-        with Session(hosts.target) as warm, Session(hosts.target) as other:
+        with (
+            Session(hosts.target, ANSWER_SECONDS) as warm,
+            Session(hosts.target, ANSWER_SECONDS) as other,
+        ):
             warm.warm = True
 
             def four() -> bool:

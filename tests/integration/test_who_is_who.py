@@ -25,7 +25,7 @@ import recorded_rosters
 from jobs import PROGRAMS, TORCHRUN
 from rankdbg.session import Session
 from rankdbg.types import Rank
-from waiting import wait_for
+from waiting import ANSWER_SECONDS, wait_for
 
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
@@ -91,7 +91,7 @@ class Launched:
     def wait_for(self, *expected: dict[str, Any], name: str = "") -> None:
         """Until these are the jobs. `name`: of the file, when rosters are recorded."""
         seen: list[Any] = []
-        with Session() as session:
+        with Session(timeout=ANSWER_SECONDS) as session:
 
             def is_right() -> bool:
                 seen[:] = self.jobs(session)
@@ -246,7 +246,10 @@ def test_job_in_an_actor_in_a_slurm_job(launched: Launched) -> None:
     in_slurm = words("env", "SLURM_JOB_ID=4711", "RAY_AUTH_MODE=disabled", PYTHON)
     seen: list[Any] = []
     # Ray's sockets are in this directory, and their paths must be short.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place, Session() as session:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place,
+        Session(timeout=ANSWER_SECONDS) as session,
+    ):
         driver = words(PROGRAMS / "ray_starts_a_job.py", place)
         launched.start([*in_slurm, *driver, *accelerate, "PROGRAM"])
 

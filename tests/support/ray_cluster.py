@@ -13,8 +13,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +32,9 @@ RAY = Path(sys.executable).with_name("ray")
 # Said outright: else Ray asks for a token as soon as a `ray.init()` of anybody's on this machine
 # has made one. This cluster is in a network of its own, and ends with the tests.
 AUTHENTICATION = "RAY_AUTH_MODE=disabled"
+
+# How long Ray waits for its own processes when it starts.
+_SECONDS = ("RAY_gcs_server_port_wait_time_s", "RAY_gcs_server_request_timeout_seconds")
 
 _ADDRESSES = (
     f"ip link set lo up && ip addr add {HEAD}/32 dev lo && ip addr add {OTHER}/32 dev lo && "
@@ -65,6 +68,21 @@ class RayCluster:
         """With `apart`, what is on the head does not see the other node's processes. `head`,
         `other`: what Ray has in its environment on that node; without `other` there is no other
         node. `resources`: more of the head's, as JSON; `other_resources`: of the other node's."""
+        on_head = [f"--resources={resources}"] if resources else []
+        on_other = [f"--resources={other_resources}"] if other_resources else []
+        for attempt in ("first", "last"):
+            self._begin(apart)
+            try:
+                self._start_nodes(on_head, head, on_other, other)
+                return
+            except BaseException as error:
+                self.end()
+                # Ray gives up where it gets no processor for a while. It is not what is tested.
+                late = isinstance(error, (AssertionError, subprocess.TimeoutExpired))
+                if attempt == "last" or not late:
+                    raise
+
+    def _begin(self, apart: bool) -> None:
         # Short: Ray has sockets in there, whose paths must not be long.
         self.scratch = Path(tempfile.mkdtemp(prefix="rd", dir="/tmp"))
         script = _ADDRESSES + _UNTIL_THE_TESTS_END
@@ -76,21 +94,23 @@ class RayCluster:
         self.python = self.scratch / "python"
         self.python.write_text(f'#!/bin/sh\nexec {" ".join(self.enter())} {sys.executable} "$@"\n')
         self.python.chmod(0o700)
-        try:
-            options = ["--head", f"--port={PORT}", "--include-dashboard=false"]
-            options += [f"--resources={resources}"] if resources else []
-            named = {"address": HEAD, "settings": head}
-            starting = threading.Thread(target=self._start, args=options, kwargs=named)
-            starting.start()
-            wait_for(self._listens)  # the other need not wait for all of the first
-            if other is not None:
-                options = [f"--address={self.address}"]
-                options += [f"--resources={other_resources}"] if other_resources else []
-                self._start(*options, address=OTHER, settings=other)
-            starting.join()
-        except BaseException:
-            self.end()
-            raise
+
+    def _start_nodes(
+        self,
+        on_head: list[str],
+        head: Mapping[str, str],
+        on_other: list[str],
+        other: Mapping[str, str] | None,
+    ) -> None:
+        options = ["--head", f"--port={PORT}", "--include-dashboard=false", *on_head]
+        with ThreadPoolExecutor(1) as meanwhile:
+            starting = meanwhile.submit(self._start, *options, address=HEAD, settings=head)
+            # The other need not wait for all of the first.
+            wait_for(lambda: self._listens() or starting.done(), "Ray's head listens")
+            if other is not None and self._listens():
+                words = [f"--address={self.address}", *on_other]
+                self._start(*words, address=OTHER, settings=other)
+            starting.result()
 
     def _listens(self) -> bool:
         sockets = Path(f"/proc/{self._inside}/net/tcp").read_text().splitlines()[1:]
@@ -115,7 +135,9 @@ class RayCluster:
     def _start(
         self, *words: str, address: str, settings: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        environment = {**os.environ, "RAY_TMPDIR": str(self.scratch), "RANKDBG": "0", **settings}
+        patient = dict.fromkeys(_SECONDS, f"{PATIENCE:.0f}")
+        own = {"RAY_TMPDIR": str(self.scratch), "RANKDBG": "0"}
+        environment = {**os.environ, **patient, **own, **settings}
         result = self.run(
             *(RAY, "start", *words, f"--node-ip-address={address}", "--num-cpus=4"),
             "--object-store-memory=80000000",

@@ -28,7 +28,7 @@ from rankdbg.clusters import Options
 from rankdbg.clusters.slurm import srun
 from rankdbg.clusters.transport import channel
 from rankdbg.session import Session
-from waiting import PATIENCE, wait_for
+from waiting import ANSWER_SECONDS, PATIENCE, wait_for
 
 NODES = 4
 COMMANDS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue", "scancel")
@@ -247,7 +247,7 @@ class SlurmCluster:
                 patch.setenv(name, self.environment[name])
             # On a busy machine one node is later than the others, and they would be reached anew.
             patch.setattr(srun, "STALLED_SECONDS", channel.CONNECT_SECONDS)
-            with Session(target, options=options or Options()) as session:
+            with Session(target, ANSWER_SECONDS, options or Options()) as session:
                 yield session
 
     def json(self, *words: object) -> Any:
