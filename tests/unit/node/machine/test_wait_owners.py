@@ -54,9 +54,11 @@ child = os.fork()
 if not child:
     accepted, _ = listening.accept()
     listening.close()
+    accepted.send(b"x")
     signal.pause()
 here = socket.create_connection(listening.getsockname())
 listening.close()
+here.recv(1)
 print(json.dumps([os.getpid(), child]), flush=True)
 here.recv(1)
 """,
@@ -65,8 +67,10 @@ listening = socket.create_server(("127.0.0.1", 0))
 child = os.fork()
 if not child:
     accepted, _ = listening.accept()
+    accepted.send(b"x")
     signal.pause()
 here = socket.create_connection(listening.getsockname())
+here.recv(1)
 print(json.dumps([os.getpid(), child]), flush=True)
 select.select([here], [], [])
 """,
