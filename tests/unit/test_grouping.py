@@ -368,7 +368,7 @@ def test_the_order_of_ranks_does_not_change_the_tree(
 ) -> None:
     """Permuted input gives the same nodes with the same members."""
     permuted = list(stacks)
-    random.Random(7).shuffle(permuted)
+    random.shuffle(permuted)
 
     def nodes(of: list[tuple[int, tuple[Frame, ...]]]) -> Counter[object]:
         return Counter(
