@@ -22,8 +22,15 @@ from waiting import wait_for
 
 BEHAVE = PROGRAMS / "behave.py"
 OWN_PIDS = ("unshare", "--pid", "--mount", "--fork", "--kill-child")
-OWN_FILES = 'mount -t tmpfs tmpfs /tmp && mount -t proc proc /proc && exec "$@"'
-CONTAINER = (*OWN_PIDS, "sh", "-c", OWN_FILES, "sh")
+# Of /tmp only this checkout stays, if it is there: its path is $0.
+OWN_FILES = """
+case $0 in /tmp/*) mount --bind "$0" /mnt || exit ;; esac
+mount -t tmpfs tmpfs /tmp || exit
+case $0 in /tmp/*) mkdir -p "$0" && mount --move /mnt "$0" || exit ;; esac
+mount -t proc proc /proc && exec "$@"
+"""
+CHECKOUT = Path(__file__).parents[2]
+CONTAINER = (*OWN_PIDS, "sh", "-c", OWN_FILES, str(CHECKOUT))
 
 pytestmark = [
     needs_root,
@@ -37,7 +44,12 @@ pytestmark = [
 def start_ranks(job: Job, *container: str, **settings: Any) -> list[Rank]:
     launch = (sys.executable, PROGRAMS / "launch.py", 2, BEHAVE, "waits", "waits")
     job.start(*container, *launch, **settings)
-    return job.wait_at("waits", "waits")
+
+    def stand(ranks: list[Rank]) -> bool:
+        seen = [(rank.agent, rank.where and rank.where.function) for rank in ranks]
+        return seen == [(True, "waits")] * 2
+
+    return sorted(job.wait_for(stand), key=lambda rank: rank.number or 0)
 
 
 def answers(job: Job, ranks: list[Rank], expression: str) -> list[str]:

@@ -165,7 +165,7 @@ ATTACKS = """
     )
     for _ in range(20):
         client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        client.settimeout(PATIENCE)
+        client.settimeout(100)
         client.connect((host, port))
         try:
             client.sendall(everything)

@@ -121,7 +121,7 @@ SENDS = """
     host, port, then = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     for _ in range(20):
         client = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        client.settimeout(PATIENCE)
+        client.settimeout(100)
         client.connect((host, port))
         try:
             client.sendall(b"stolen")
