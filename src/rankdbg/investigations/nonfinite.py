@@ -60,6 +60,11 @@ class NanState(RankAnswers[NanReport]):
         return [answer.rank for answer in self.answered if answer.value.armed]
 
     @property
+    def without_gradients(self) -> list[Rank]:
+        """Whose gradients could not be read, because a backward pass went on."""
+        return [answer.rank for answer in self.answered if answer.value.lacks_gradients]
+
+    @property
     def checked(self) -> int:
         """Tensors of a rank."""
         return max((answer.value.checked for answer in self.answered), default=0)
@@ -131,6 +136,9 @@ class NanState(RankAnswers[NanReport]):
         return {
             "ranks": format_ranks(self.ranks, self.all_ranks),
             "tensors": self.checked,
+            "without_gradients": format_ranks(self.without_gradients, self.all_ranks)
+            if self.without_gradients
+            else "",
             "bad": [self._bad_json(each) for each in self.bad],
             "expected": [self._bad_json(each) for each in self.innocent],
             "first": self._finding_json(*self.findings[0]) if self.findings else None,

@@ -54,12 +54,14 @@ class NanFinding:
 
 @dataclass(frozen=True)
 class NanReport:
-    """`bad`: how many tensors have values that are not finite; `scale`: of a loss scaler; `infinite`:
-    the first output with inf, at which no rank stops; `scaled`: gradients that a scaler explains."""
+    """`bad`: how many tensors have values that are not finite; `lacks_gradients`: a backward pass went
+    on, and they could not be read; `scale`: of a loss scaler; `infinite`: the first output with inf,
+    at which no rank stops; `scaled`: gradients that a scaler explains."""
 
     tensors: tuple[NanTensor, ...] = ()
     bad: int = 0
     checked: int = 0
+    lacks_gradients: bool = False
     models: int = 0
     step: int | None = None
     scale: float | None = None

@@ -36,6 +36,7 @@ def read() -> dict[str, Any]:
         "tensors": tensors,
         "bad": len(bad),
         "checked": len(checked),
+        "lacks_gradients": holders.lacks_gradients,
         "models": holders.count,
         "step": findings.step(),
         "scale": loss_scales.current() if has_gradients else None,

@@ -2,6 +2,7 @@
 of optimizers, and random generators.
 
     found_tensors   models and optimizers of the program -> their tensors, by name
+    gradients_now   gradients, read while no backward pass stores any
     model_names     what several models are called in the program
     tensor_hashes   a tensor -> a hash of its bits, computed where the tensor is
     tensor_blocks   a tensor -> hashes of its blocks, and the values of some

@@ -12,7 +12,7 @@ import time
 from _weakref import ref
 
 from rankdbg.agent import card
-from rankdbg.agent.replicas import model_names
+from rankdbg.agent.replicas import gradients_now, model_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Holders:
         names = model_names.labels(models) if len(models) > 1 else [""]
         self._models = [(name, ref(each)) for name, each in zip(names, models, strict=False)]
         self._optimizers = [ref(each) for each in optimizers]
+        self.lacks_gradients = False  # a backward pass went on while they were to be read
 
     @property
     def are_gone(self) -> bool:
@@ -110,7 +111,8 @@ class Holders:
     def tensors(self, kinds: tuple[str, ...]) -> list[Found]:
         """That they have now."""
         models = self._living_models()
-        found = [each for model in models for each in _of_model(model, kinds)]
+        gradients = self._gradients(models) if "gradient" in kinds else {}
+        found = [each for model in models for each in _of_model(model, kinds, gradients)]
         if "optimizer" in kinds:
             optimizers = [one for each in self._optimizers if (one := each()) is not None]
             names = {id(p): n for model in models for n, p in _parameters(model)}
@@ -120,6 +122,13 @@ class Holders:
         if "random" in kinds and self._torch is not None:
             found += [*_generators(self._torch)]
         return [each for each in found if each.is_here]
+
+    def _gradients(self, models: list[tuple[str, Any]]) -> dict[int, Any]:
+        """By the ids of their parameters."""
+        parameters = [each for model in models for _, each in _parameters(model)]
+        found = gradients_now.read(parameters)
+        self.lacks_gradients = found is None
+        return dict(zip(map(id, parameters), found or (), strict=False))
 
 
 def recent_holders() -> Holders:
@@ -156,12 +165,14 @@ def _outermost(modules: list[Any]) -> list[Any]:
     return sorted(found, key=lambda m: [name for name, _ in m.named_parameters()][:1])
 
 
-def _of_model(labelled: tuple[str, Any], kinds: tuple[str, ...]) -> Iterator[Found]:
+def _of_model(
+    labelled: tuple[str, Any], kinds: tuple[str, ...], gradients: dict[int, Any]
+) -> Iterator[Found]:
     for name, parameter in _parameters(labelled):
         if "parameter" in kinds:
             yield Found("parameter", name, parameter)
-        if "gradient" in kinds and parameter.grad is not None:
-            yield Found("gradient", name, parameter.grad)
+        if (gradient := gradients.get(id(parameter))) is not None:
+            yield Found("gradient", name, gradient)
     if "buffer" in kinds:
         label, model = labelled
         resynced = _resynced_buffers(model)

@@ -90,6 +90,9 @@ def _notes(state: NanState) -> list[str]:
         )
         noun = "tensor" if count == 1 else "tensors"
         notes.append(f"not counted: inf in {count} {noun}, such as {first.name}: {reason}")
+    if state.without_gradients:
+        who = named(state.without_gradients, state.all_ranks)
+        notes.append(f"gradients were not read: {who} stayed in a backward pass")
     if state.armed:
         checks = max(answer.value.checks for answer in state.answered if answer.value.armed)
         who = named(state.armed, state.all_ranks)
