@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # for a backward pass to end; one that waits for another rank may never do so
 _PAUSE = 0.001
-_SWITCH = 0.05  # seconds for which this thread keeps the GIL: longer than it takes to read all
+# Seconds for which no other thread can demand the GIL. On a busy machine this one may get no processor
+# for a part of a second while it has the GIL: with 0.05 ranks still died.
+_SWITCH = 5.0
 _BACKWARD = "_engine_run_backward"  # of torch.autograd.graph: all passes go through it
 
 
