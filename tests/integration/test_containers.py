@@ -124,7 +124,7 @@ def test_directory_of_others_in_a_container(tmp_path: Path) -> None:
 
 
 LOGGED = """
-mount -t tmpfs tmpfs /tmp && mount -t proc proc /proc && mkdir /tmp/logs /tmp/more
+mkdir /tmp/logs /tmp/more
 echo "said in a directory of logs" >/tmp/more/train.log
 for rank in 0 1; do
     RANK=$rank WORLD_SIZE=2 TORCHSPEC_LOG_DIR=/tmp/more "$@" >/tmp/logs/$rank.out 2>&1 &
@@ -139,7 +139,7 @@ SPEAKS = (
 def test_dead_rank_in_a_container(job: Job, tmp_path: Path) -> None:
     """Ranks in a container are profiled. One that dies is gone, with what it has written into a
     file of the container, and with the pid that a shell has seen."""
-    job.start(*OWN_PIDS, "sh", "-c", LOGGED, "sh", sys.executable, "-u", "-c", SPEAKS)
+    job.start(*CONTAINER, "sh", "-c", LOGGED, "sh", sys.executable, "-u", "-c", SPEAKS)
     ranks = job.wait_for(lambda ranks: [rank.agent for rank in ranks] == [True, True])
     profile = rankdbg("profile", *of(job), "--seconds", "0.2", "--output", tmp_path / "profile")
     assert "ranks 0-1" in profile.stdout, profile
