@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -33,14 +38,34 @@ ENGINES = {
 }
 SLOW, QUICK = 20.0, 0.5  # seconds, roughly
 
+# What the tests take over from the shell that starts them. The rest may be of a job, a cluster or an
+# editor in which they are started, and would be taken for what a test has made.
+KEPT = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|TERM|PWD|TMPDIR|TZ|LANG|LC_\w+"
+    r"|CI|PYTEST_\w+|COV\w+|RANKDBG_TEST\w+|RECORD_ROSTERS|PYTHONDONTWRITEBYTECODE|PYENV_ROOT"
+    r"|LD_LIBRARY_PATH|(CUDA|NVIDIA|NVPL)_\w+"
+    r"|(PIP|UV|NPM)_\w+|\w*PROXY|\w*CERTS?(_\w+)?|\w*CA_BUNDLE",
+    re.IGNORECASE,
+)
+
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads it
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.timeout is None:
         config.option.timeout = TEST_SECONDS
+    for name in [name for name in os.environ if not KEPT.fullmatch(name)]:
+        del os.environ[name]
     # `make test &` in a script ignores SIGINT, and so would all that the tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_xdist_setupnodes(specs: list[Any]) -> None:
+    """Each worker runs in a corner of its own, where that is possible."""
+    isolate = Path(__file__).with_name("isolate")
+    if subprocess.run([isolate, "true"], capture_output=True, check=False).returncode == 0:
+        for spec in specs:
+            spec.python = shlex.join([str(isolate), sys.executable])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

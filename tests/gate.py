@@ -1,6 +1,7 @@
 """python tests/gate.py [WORD...]: run all tests, then those that failed once more, alone.
 
-The words (files, options) go to pytest in the first run. A test that passes when it is run alone is
+The words (files, options) go to pytest in the first run; those marked `machine` are run after the
+others, without workers, which are in corners of their own. A test that passes when it is run alone is
 unsteady, not red: it is named at the end, with the reason why it failed. Tests in quarantine.txt
 run and are reported, and do not decide. It is red all the same if more than ten tests failed, if a
 worker crashed, or if a test could not be collected or was not run. Exit status: 0 green, 1 red, 2
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 UNSTEADY_LIMIT = 10
-QUARANTINE_LIMIT = 30  # ten, once the work that has piled up has landed
+NO_TESTS = 5  # pytest's exit status
+QUARANTINE_LIMIT = 10
 QUARANTINE = Path(__file__).with_name("quarantine.txt")
 
 
@@ -35,6 +37,19 @@ class Outcomes:
     broken: list[str] = field(default_factory=list)  # files that cannot be collected
     crashed: list[str] = field(default_factory=list)  # workers
     status: int = 0  # of pytest
+
+    def with_those_of(self, other: Outcomes) -> Outcomes:
+        """Of two runs of different tests, of which one may have had none to run."""
+        statuses = {self.status, other.status}
+        return Outcomes(
+            self.collected + other.collected,
+            self.ended + other.ended,
+            self.skipped + other.skipped,
+            self.failed | other.failed,
+            self.broken + other.broken,
+            self.crashed + other.crashed,
+            max(statuses - {NO_TESTS}, default=NO_TESTS),
+        )
 
     def passed(self) -> set[str]:
         return {*self.ended} - {*self.failed} - {*self.skipped}
@@ -108,6 +123,12 @@ def run(words: Iterable[str]) -> Outcomes:
         if not file.exists():
             return Outcomes(crashed=[f"pytest (exit status {ended.returncode})"])
         return Outcomes(**json.loads(file.read_text()))
+
+
+def run_all(words: list[str]) -> Outcomes:
+    """Those that need the whole machine after those that do not."""
+    inside = run([*words, "-m", "not machine"])
+    return inside.with_those_of(run([*words, "-n", "0", "-m", "machine"]))
 
 
 def run_alone(ids: Iterable[str]) -> Outcomes:
@@ -204,7 +225,7 @@ def main(words: list[str]) -> int:
     except BadQuarantine as error:
         print(f"{QUARANTINE}: {error}", file=sys.stderr)
         return 2
-    verdict = Verdict(quarantine, run(words))
+    verdict = Verdict(quarantine, run_all(words))
     failed = verdict.deciding()
     if failed and not verdict.faults():
         print(f"\n{len(failed)} failed: they are run once more, alone", flush=True)

@@ -219,7 +219,7 @@ def test_no_thread_to_be_had(programs: Programs) -> None:
         limit = pages * resource.getpagesize() + (1 << 20)
         resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
         # Stacks of threads that have ended are kept, and would serve others; also of one that
-        # answers somebody just now (other tests look at all processes) and has yet to end.
+        # has just answered and has yet to end.
         none_left = False
         while not none_left:
             known = threading.active_count()

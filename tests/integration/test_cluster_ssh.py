@@ -32,12 +32,11 @@ BEHAVIOURS = ("waits", "waits", "waits_elsewhere", "waits")
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    hosts = Hosts(tmp_path_factory.mktemp("hosts"), "host-1", "host-2")
-    for rank in range(4):
-        name = hosts.names[rank // 2]
-        hosts.start_rank(name, "two-hosts", rank, 4, BEHAVE, *BEHAVIOURS)
-    yield hosts
-    hosts.end()
+    with Hosts(tmp_path_factory.mktemp("hosts"), "host-1", "host-2") as hosts:
+        for rank in range(4):
+            name = hosts.names[rank // 2]
+            hosts.start_rank(name, "two-hosts", rank, 4, BEHAVE, *BEHAVIOURS)
+        yield hosts
 
 
 def cli(hosts: Hosts, verb: str, *words: object, target: str = "", **settings: Any) -> Any:
@@ -291,8 +290,7 @@ def test_hosts_from_a_file(all_there: Hosts, tmp_path: Path) -> None:
 def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
     """While a shell is open a host goes down: the other still answers. When it is back, so
     is the shell's way to it."""
-    hosts = Hosts(tmp_path / "hosts", "one", "two")
-    try:
+    with Hosts(tmp_path / "hosts", "one", "two") as hosts:
         for name in hosts.names:
             hosts.start_rank(name, "shelled", hosts.names.index(name), 2, BEHAVE, "waits", "waits")
         wait_for(lambda: len(answer(hosts, "ps")["ranks"]) == 2)
@@ -320,8 +318,6 @@ def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
         hosts.start_rank("two", "shelled", 1, 2, BEHAVE, "waits", "waits")
         wait_for(lambda: "0-1  2" in ask("ask all 1 + 1"), "both answer again")
         shell.communicate("quit\n", timeout=PATIENCE)
-    finally:
-        hosts.end()
 
 
 def test_a_host_that_is_slow_to_be_reached_again(

@@ -307,14 +307,13 @@ def collected(home: Path, name: str) -> list[Path]:
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     scratch = tmp_path_factory.mktemp("hosts")
-    hosts = Hosts(scratch, "host-1", "host-2")
-    for rank, name in enumerate(hosts.names):
-        hosts.start_rank(name, "leaving", rank, 2, PROGRAM, scratch / f"work-{rank}")
-    for rank in range(2):
-        log = scratch / f"work-{rank}" / "train.log"
-        wait_for(lambda log=log: log.exists() and log.read_text(), "logs")
-    yield hosts
-    hosts.end()
+    with Hosts(scratch, "host-1", "host-2") as hosts:
+        for rank, name in enumerate(hosts.names):
+            hosts.start_rank(name, "leaving", rank, 2, PROGRAM, scratch / f"work-{rank}")
+        for rank in range(2):
+            log = scratch / f"work-{rank}" / "train.log"
+            wait_for(lambda log=log: log.exists() and log.read_text(), "logs")
+        yield hosts
 
 
 @pytest.mark.slow

@@ -44,11 +44,10 @@ def stop_all(server: DapServer, count: int) -> Editor:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> Iterator[Hosts]:
-    hosts = Hosts(tmp_path / "hosts", "host-1", "host-2")
-    for rank, name in enumerate(hosts.names):
-        hosts.start_rank(name, "two-hosts", rank, 2, LOOP, "loops")
-    yield hosts
-    hosts.end()
+    with Hosts(tmp_path / "hosts", "host-1", "host-2") as hosts:
+        for rank, name in enumerate(hosts.names):
+            hosts.start_rank(name, "two-hosts", rank, 2, LOOP, "loops")
+        yield hosts
 
 
 def test_ranks_on_two_hosts(hosts: Hosts) -> None:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -105,9 +106,9 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     assert (lines["0-1"], lines["1"]) == ([MESH], [OOM])
     tell(talk, 1, "!raise")
     told = tmp_path / f"out-tr-{job}.log"  # by srun, that a task has failed
-    wait_for(lambda: "srun: error" in told.read_text(), lambda: told.read_text(), 60)
+    wait_for(lambda: "srun: error" in told.read_text(), lambda: told.read_text())
     slurm.cancel(job)
-    wait_for(lambda: slurm.state(job) not in ("RUNNING", "COMPLETING"), "the job is over", 60)
+    wait_for(lambda: slurm.state(job) not in ("RUNNING", "COMPLETING"), "the job is over")
     result = rankdbg("doctor", "-t", target, "--json", env=environment)
     assert "reading the logs that it left" in result.stderr
     modes = [failure["mode"] for failure in json.loads(result.stdout)["failures"]]
@@ -180,10 +181,9 @@ def start_on(hosts: Hosts, rank: int, talk: Path) -> None:
 @pytest.mark.slow
 def test_ssh(tmp_path: Path) -> None:
     """Each host's files are read there; given paths too, with -t. A host that is gone is named."""
-    hosts = Hosts(tmp_path, "host-1", "host-2")
     talk = tmp_path / "talk"
     talk.mkdir()
-    try:
+    with Hosts(tmp_path, "host-1", "host-2") as hosts:
         for rank in range(2):
             start_on(hosts, rank, talk)
         environment = hosts.environment()
@@ -201,14 +201,11 @@ def test_ssh(tmp_path: Path) -> None:
         hosts.stop("host-2")
         said = until(lambda s: bool(s["cluster"]["no_response_nodes"]), target, environment)
         assert list(said["cluster"]["no_response_nodes"]) == ["host-2"]
-    finally:
-        hosts.end()
 
 
 @pytest.mark.slow
 def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
     """Who follows is told that a host is lost and that it is back, and what is said there then."""
-    hosts = Hosts(tmp_path, "host-1", "host-2")
     talk = tmp_path / "talk"
     talk.mkdir()
     told = {verb: tmp_path / f"{verb}.told" for verb in ("doctor", "logs")}
@@ -218,10 +215,9 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
         wait_for(
             lambda: all(word in told[verb].read_text() for word in words),
             lambda: told[verb].read_text(),
-            60,
         )
 
-    try:
+    with Hosts(tmp_path, "host-1", "host-2") as hosts, ExitStack() as undo:
         start_on(hosts, 0, talk)
         start_on(hosts, 1, talk)
         wait_for(
@@ -233,7 +229,10 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
             words += ["-t", hosts.target]
             with output.open("wb") as file:
                 streams = {"stdout": file, "stderr": file}
-                following.append(subprocess.Popen(words, env=hosts.environment(), **streams))
+                process = subprocess.Popen(words, env=hosts.environment(), **streams)
+            following.append(process)
+            undo.callback(process.wait)
+            undo.callback(process.kill)
         for verb in told:
             has_told(verb, "mesh")
         hosts.stop("host-2")
@@ -245,8 +244,3 @@ def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
         has_told("doctor", "host-2 responds again", "cuda_oom on rank 1")
         has_told("logs", "host-2 can be read again", OOM)
         assert [process.poll() for process in following] == [None, None]  # they follow still
-    finally:
-        for process in following:
-            process.kill()
-            process.wait()
-        hosts.end()

@@ -236,4 +236,4 @@ def test_the_node_ends_with_its_client(job: Job) -> None:
     (node,) = wait_for(nodes, "it has its node")
     client.kill()
     client.wait()
-    wait_for(lambda: not os.path.exists(f"/proc/{node}"), "the node ends", 10)
+    wait_for(lambda: not os.path.exists(f"/proc/{node}"), "the node ends")

@@ -88,9 +88,8 @@ def comes_through(port: int) -> bool:
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
-    hosts = Hosts(tmp_path_factory.mktemp("hosts"), "host-1", "host-2")
-    yield hosts
-    hosts.end()
+    with Hosts(tmp_path_factory.mktemp("hosts"), "host-1", "host-2") as hosts:
+        yield hosts
 
 
 def test_ports_of_two_hosts(hosts: Hosts, named: tuple[int, int]) -> None:

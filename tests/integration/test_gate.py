@@ -36,7 +36,7 @@ class Gate:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / "pytest.ini").write_text("[pytest]\naddopts = -q\n")
+        (folder / "pytest.ini").write_text("[pytest]\naddopts = -q\nmarkers = machine\n")
         shutil.copy(GATE, folder / "gate.py")
         self.quarantine = folder / "quarantine.txt"
         self.quarantine.touch()
@@ -81,6 +81,23 @@ def test_what_fails_twice_is_red(gate: Gate) -> None:
     assert (status, said.splitlines()[-1]) == (1, "1 passed, 1 failed, 0 skipped")
     assert "failed: 1\n  test_fails.py::test_fails\n    assert 1 == 2" in said
     assert (gate.quarantine.parent / "count").read_text() == "x"
+
+
+def test_those_of_the_machine_have_no_worker(gate: Gate) -> None:
+    """They are counted with the others, and decide as they do."""
+    machine = (
+        "import os, pytest\n"
+        "@pytest.mark.machine\ndef test_alone(): assert 'PYTEST_XDIST_WORKER' not in os.environ\n"
+        "@pytest.mark.machine\ndef test_fails(): assert 1 == 2\n"
+        "def test_beside(): assert 'PYTEST_XDIST_WORKER' in os.environ\n"
+    )
+    status, said = gate.run("-n", "2", machine=machine)
+    assert (status, said.splitlines()[-1]) == (1, "2 passed, 1 failed, 0 skipped")
+
+
+def test_no_test_at_all_is_red(gate: Gate) -> None:
+    status, said = gate.run("-n", "0", nothing="")
+    assert (status, said.splitlines()[-1]) == (1, "0 passed, 0 failed, 0 skipped")
 
 
 def test_odd_names_are_found_again(gate: Gate) -> None:
@@ -147,8 +164,8 @@ def test_quarantine(gate: Gate) -> None:
         ("# soon\ntest_a.py::test_a\n", "line 2: expected '# YYYY-MM-DD reason'"),
         ("# 2026-11-18\ntest_a.py::test_a\n", "line 2: expected '# YYYY-MM-DD reason'"),
         (
-            "".join(f"# 2026-11-18 why\ntest_a.py::test_{n}\n" for n in range(31)),
-            "31 tests: expected at most 30",
+            "".join(f"# 2026-11-18 why\ntest_a.py::test_{n}\n" for n in range(11)),
+            "11 tests: expected at most 10",
         ),
     ],
 )

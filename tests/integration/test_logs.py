@@ -280,8 +280,7 @@ def test_number_that_is_a_directory(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_over_ssh(tmp_path: Path) -> None:
     """The files of two hosts, read there and merged here; paths on the hosts too."""
-    hosts = Hosts(tmp_path / "hosts", "host-1", "host-2")
-    try:
+    with Hosts(tmp_path / "hosts", "host-1", "host-2") as hosts:
         for rank, name in enumerate(hosts.names):
             folder = tmp_path / name
             folder.mkdir()
@@ -297,5 +296,3 @@ def test_over_ssh(tmp_path: Path) -> None:
         path = tmp_path / "host-2" / "b.log"
         there = rankdbg("logs", "-t", "ssh:host-2", path, "--tail", "1", *patient, **settings)
         assert there.stdout.rstrip().endswith("ready")
-    finally:
-        hosts.end()

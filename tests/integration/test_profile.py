@@ -315,7 +315,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
         functions = [rank.where.function for rank in ranks if rank.where]
         return functions.count("train_step") == 2 and "load_batch" in functions
 
-    wait_for(moves, "ranks that train", 90)
+    wait_for(moves, "ranks that train")
     yield job
     job.end()
 

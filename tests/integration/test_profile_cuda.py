@@ -23,7 +23,7 @@ pytestmark = [
 def test_kernels_and_memory(job: Job, tmp_path: Path) -> None:
     """Kernels stand on the time line beside the operators; memory has the lines that hold it."""
     job.start(sys.executable, PROGRAMS / "profiled_cuda.py")
-    wait_for(lambda: any(r.where and r.where.function == "step" for r in job.ranks()), "steps", 90)
+    wait_for(lambda: any(r.where and r.where.function == "step" for r in job.ranks()), "steps")
     options = ("profile", "--seconds", "1", "--kind")
     traced = job.json(*options, "torch", "--output", tmp_path / "torch")
     assert any(row["where"]["file"] == "GPU 0" for row in traced["rows"])

@@ -123,7 +123,7 @@ def verdict_on_mpi(job: Job, kind: str, agent: bool, until: Callable[[Any], bool
         seen[:] = [why(job)]
         return until(seen[0])
 
-    wait_for(as_expected, lambda: seen, 45)
+    wait_for(as_expected, lambda: seen)
     return seen[0]
 
 

@@ -267,10 +267,9 @@ def test_a_shell_lists_what_it_has_let_go_on(stops: Stops) -> None:
 @pytest.mark.slow
 def test_ranks_of_other_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank goes on there, one is killed there, and a new one stops there."""
-    hosts = Hosts(tmp_path / "hosts", "host-1", "host-2")
-    monkeypatch.setenv("PATH", f"{hosts.path}:{os.environ['PATH']}")
     name = "warm-there"
-    try:
+    with Hosts(tmp_path / "hosts", "host-1", "host-2") as hosts:
+        monkeypatch.setenv("PATH", f"{hosts.path}:{os.environ['PATH']}")
         for rank in range(4):
             hosts.start_rank(hosts.names[rank // 2], name, rank, 5, STOPS, "many")
         with (
@@ -303,5 +302,3 @@ def test_ranks_of_other_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             hosts.start_rank("host-2", name, 4, 5, STOPS, "many")
             wait_for(lambda: stopped(other, name).get(4) == [1])
             assert stopped(warm, name)[4] == [1]
-    finally:
-        hosts.end()

@@ -14,7 +14,8 @@ import pytest
 from rankdbg.frontends.cli import VERBS
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.slow]
+# pip needs a network.
+pytestmark = [pytest.mark.slow, pytest.mark.machine]
 
 
 @pytest.fixture(scope="module")

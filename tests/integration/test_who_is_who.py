@@ -97,7 +97,7 @@ class Launched:
                 seen[:] = self.jobs(session)
                 return sorted(seen, key=str) == sorted(expected, key=str)
 
-            wait_for(is_right, lambda: seen, 60)
+            wait_for(is_right, lambda: seen)
             if recorded_rosters.RECORDING and name:
                 self.record(name, session)
 

@@ -39,5 +39,5 @@ def verdict_when(job: Job, until: Callable[[Any], bool]) -> Any:
         seen[:] = [why(job)]
         return until(seen[0])
 
-    wait_for(as_expected, lambda: seen, 45)
+    wait_for(as_expected, lambda: seen)
     return seen[0]

@@ -15,7 +15,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,6 +82,12 @@ class TwoHosts:
             host: subprocess.Popen([*words, host], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
             for host in HOSTS
         }
+        with ExitStack() as undo:
+            undo.callback(self.end)
+            self._connect()
+            undo.pop_all()
+
+    def _connect(self) -> None:
         for first in self._first.values():
             assert first.stdout is not None
             assert first.stdout.readline() == b"ready\n"

@@ -204,11 +204,12 @@ class Job:
                 process.communicate(timeout=ANSWER_SECONDS)
 
     def _kill_all(self) -> None:
-        """Also those in sessions of their own, as torchrun's workers are."""
-        wanted = f"RANKDBG_JOB={self.name}".encode()
+        """Also those in sessions of their own, as torchrun's workers are; and the clients, nodes
+        and servers that look at the job."""
+        own = {f"RANKDBG_JOB={self.name}".encode(), f"RANKDBG_DIR={self.directory}".encode()}
         for entry in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):
-                if wanted in entry.read_bytes().split(b"\0"):
+                if own & {*entry.read_bytes().split(b"\0")}:
                     os.kill(int(entry.parent.name), signal.SIGKILL)
 
 

@@ -71,8 +71,11 @@ class RayCluster:
         on_head = [f"--resources={resources}"] if resources else []
         on_other = [f"--resources={other_resources}"] if other_resources else []
         for attempt in ("first", "last"):
-            self._begin(apart)
+            self._spaces: list[subprocess.Popen[bytes]] = []
+            # Short: Ray has sockets in there, whose paths must not be long.
+            self.scratch = Path(tempfile.mkdtemp(prefix="rd", dir="/tmp"))
             try:
+                self._make_spaces(apart)
                 self._start_nodes(on_head, head, on_other, other)
                 return
             except BaseException as error:
@@ -82,11 +85,9 @@ class RayCluster:
                 if attempt == "last" or not late:
                     raise
 
-    def _begin(self, apart: bool) -> None:
-        # Short: Ray has sockets in there, whose paths must not be long.
-        self.scratch = Path(tempfile.mkdtemp(prefix="rd", dir="/tmp"))
+    def _make_spaces(self, apart: bool) -> None:
         script = _ADDRESSES + _UNTIL_THE_TESTS_END
-        self._spaces = [_make_space("unshare", "--net", script=script)]
+        self._spaces.append(_make_space("unshare", "--net", script=script))
         self._inside = self._head = _deepest(self._spaces[0].pid)
         if apart:
             self._spaces.append(_make_space(*self.enter(), "unshare", script=_UNTIL_THE_TESTS_END))

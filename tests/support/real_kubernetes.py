@@ -114,7 +114,7 @@ class RealKubernetes:
             seen[0] = self.get("pod", pod)
             return look(seen[0]["status"])
 
-        return wait_for(found, lambda: seen[0]["status"], 60)
+        return wait_for(found, lambda: seen[0]["status"])
 
     def wait_until_running(self, *pods: str) -> None:
         for pod in pods:

@@ -38,8 +38,17 @@ class Hosts:
             subprocess.run(words, check=True)
         os.makedirs("/run/sshd", exist_ok=True)
         self._write_client()
-        for name in names:
-            self.start(name)
+
+    def __enter__(self) -> Hosts:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.end)
+            for name in self.names:
+                self.start(name)
+            undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     @property
     def target(self) -> str:

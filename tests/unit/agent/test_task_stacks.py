@@ -108,7 +108,7 @@ def test_tasks(story: Story, expected: dict[str, tuple[str, list[str]]]) -> None
             seen[:] = [collected()]
             return {name: seen[0].get(name) for name in expected} == expected
 
-        wait_for(as_expected, lambda: seen, 10)
+        wait_for(as_expected, lambda: seen)
 
 
 def test_variables() -> None:

@@ -183,7 +183,7 @@ def running(loader: Loader, *calls: tuple[str, Callable[[], Any]]) -> Iterator[N
     try:
         for name, call in calls:
             start(name, call)
-            wait_for(lambda name=name: is_blocked(name), lambda name=name: name, 10)
+            wait_for(lambda name=name: is_blocked(name), lambda name=name: name)
         yield
     finally:
         loader.let_go.send(bytes(100))
@@ -261,8 +261,8 @@ def test_lock_that_has_been_left() -> None:
     loader = Loader()
     with running(loader, ("Prefetch", loader.hold_lock)):
         loader.let_go.send(b"1")
-        wait_for(lambda: not loader._lock.locked(), lambda: "held", 10)
-        wait_for(lambda: is_blocked("Prefetch"), lambda: told("Prefetch"), 10)
+        wait_for(lambda: not loader._lock.locked(), lambda: "held")
+        wait_for(lambda: is_blocked("Prefetch"), lambda: told("Prefetch"))
         with loader._lock, running(Loader(), ("Waiter", loader.wait_for_lock)):
             assert told("Waiter")["held"]
             assert owners("Waiter") == []
@@ -312,8 +312,8 @@ def test_two_locks_in_different_orders() -> None:
 
     for name, call in (("A", first), ("B", second)):
         start(name, call)
-    wait_for(lambda: owners("A") == [("B", "with", "second")], lambda: owners("A"), 10)
-    wait_for(lambda: owners("B") == [("A", "with", "first")], lambda: owners("B"), 10)
+    wait_for(lambda: owners("A") == [("B", "with", "second")], lambda: owners("A"))
+    wait_for(lambda: owners("B") == [("A", "with", "first")], lambda: owners("B"))
 
 
 def test_owner_that_does_not_exist() -> None:
