@@ -6,12 +6,12 @@ BIN := $(VENV)/bin
 # These very versions: a new ruff, pytest or Ray must not turn a green commit red. `make pins` raises them.
 PINS := tests/constraints.txt
 INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
-WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check unit test gate lint coverage bench format docs reference gallery transcripts pins clean
+.PHONY: help demo check unit test test-all gate lint coverage bench format docs reference gallery transcripts pins clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 demo: $(VENV)/.installed ## a small real job that hangs, and what rankdbg says about it
 	@$(BIN)/rankdbg demo
@@ -22,16 +22,20 @@ check: $(VENV)/.checked-with ## ruff, mypy and the unit tests: no torch, Ray, Sl
 unit: $(VENV)/.checked-with
 	$(BIN)/pytest -n 2 tests/unit
 
-test: $(VENV)/.tested-with ## install what the tests need, and run all tests
+test: $(VENV)/.tested-with ## install what the tests need, and run them
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory gate
+
+test-all: $(VENV)/.tested-with ## the same, with every further case of what `make test` tries
+	@$(MAKE) --no-print-directory lint
+	@RANKDBG_TEST_HANGS=all $(MAKE) --no-print-directory gate TIER=--all
 
 # Compiled once: each of some thousand processes that the tests start would compile what it imports,
 # and each of pytest's would rewrite all tests, where PYTHONDONTWRITEBYTECODE is set.
 gate: $(VENV)/.tested-with
 	@$(BIN)/python -m compileall -qq -j 0 src tests || true
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -qq --collect-only >/dev/null || true
-	$(BIN)/python tests/gate.py $(WORKERS)
+	$(BIN)/python tests/gate.py $(TIER) $(WORKERS)
 
 lint: $(VENV)/.checked-with ## ruff and mypy
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
-"""python tests/gate.py [WORD...]: run all tests, then those that failed once more, alone.
+"""python tests/gate.py [--all] [WORD...]: run the tests, then those that failed once more, alone.
 
-The words (files, options) go to pytest in the first run; those marked `machine` are run after the
+Without --all, tests marked `extra` are left out. The words (files, options) go to pytest in the
+first run; tests marked `machine` are run after the
 others, without workers, which are in corners of their own. A test that passes when it is run alone is
 unsteady, not red: it is named at the end, with the reason why it failed. Tests in quarantine.txt
 run and are reported, and do not decide. It is red all the same if more than ten tests failed, if a
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +126,11 @@ def run(words: Iterable[str]) -> Outcomes:
         return Outcomes(**json.loads(file.read_text()))
 
 
-def run_all(words: list[str]) -> Outcomes:
-    """Those that need the whole machine after those that do not."""
-    inside = run([*words, "-m", "not machine"])
-    return inside.with_those_of(run([*words, "-n", "0", "-m", "machine"]))
+def run_tier(words: list[str], everything: bool) -> Outcomes:
+    """Tests that need the whole machine after those that do not."""
+    also = "" if everything else " and not extra"
+    inside = run([*words, "-m", f"not machine{also}"])
+    return inside.with_those_of(run([*words, "-n", "0", "-m", f"machine{also}"]))
 
 
 def run_alone(ids: Iterable[str]) -> Outcomes:
@@ -162,6 +164,7 @@ def read_quarantine(text: str) -> dict[str, str]:
 @dataclass(frozen=True)
 class Verdict:
     quarantine: dict[str, str]
+    everything: bool  # no test was left out
     first: Outcomes
     second: Outcomes | None = None
 
@@ -180,14 +183,13 @@ class Verdict:
         faults = self.first.faults() + (self.second.faults() if self.second else [])
         if len(self.deciding()) > UNSTEADY_LIMIT:
             faults.append(f"over {UNSTEADY_LIMIT} tests failed: they were not run again")
-        files = {each.partition("::")[0] for each in self.first.collected}
-        gone = {*self.quarantine} - {*self.first.collected}
-        faults += [
-            f"{QUARANTINE.name}: there is no test {each}"
-            for each in sorted(gone)
-            if each.partition("::")[0] in files
-        ]
-        return faults
+        return faults + [f"{QUARANTINE.name}: there is no test {each}" for each in self._gone()]
+
+    def _gone(self) -> list[str]:
+        """Those of the quarantine that none of the files has."""
+        files = {each.partition("::")[0] for each in self.first.collected if self.everything}
+        missing = {*self.quarantine} - {*self.first.collected}
+        return sorted(each for each in missing if each.partition("::")[0] in files)
 
     def green(self) -> bool:
         return not (self.red() or self.faults())
@@ -225,11 +227,13 @@ def main(words: list[str]) -> int:
     except BadQuarantine as error:
         print(f"{QUARANTINE}: {error}", file=sys.stderr)
         return 2
-    verdict = Verdict(quarantine, run_all(words))
+    everything = "--all" in words
+    words = [word for word in words if word != "--all"]
+    verdict = Verdict(quarantine, everything, run_tier(words, everything))
     failed = verdict.deciding()
     if failed and not verdict.faults():
         print(f"\n{len(failed)} failed: they are run once more, alone", flush=True)
-        verdict = Verdict(quarantine, verdict.first, run_alone(failed))
+        verdict = replace(verdict, second=run_alone(failed))
     print("\n".join(verdict.lines()), flush=True)
     return 0 if verdict.green() else 1
 

@@ -10,6 +10,7 @@ import pytest
 from agents import Programs
 from breaking import PYTHONS, Running
 from jobs import Job
+from tiers import chiefly_two
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def programs(tmp_path: Path) -> Iterator[Programs]:
     programs.end()
 
 
-@pytest.fixture(params=sorted(PYTHONS))
+@pytest.fixture(params=chiefly_two(sorted(PYTHONS)))
 def running(job: Job, request: pytest.FixtureRequest) -> Iterator[Running]:
     """In each Python that is here."""
     running = Running(job, request.param)

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from agents import BOOTSTRAP, PATIENCE, Programs, python, wait_for
+from tiers import chiefly_two
 
 HERE = Path(__file__).parents[1] / "programs"
 
 
-@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", chiefly_two(["3.10", "3.11", "3.12", "3.13", "3.14"]))
 def test_every_python(programs: Programs, version: str) -> None:
     """A Python that knows nothing of rankdbg has an agent through PYTHONPATH, and all works:
     questions, interruption, fork, exit."""
@@ -44,7 +45,7 @@ def test_every_python(programs: Programs, version: str) -> None:
     assert os.listdir(programs.directory) == []
 
 
-@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", chiefly_two(["3.10", "3.11", "3.12", "3.13", "3.14"]))
 def test_exit_while_it_is_asked(programs: Programs, version: str) -> None:
     """A program that ends in the middle of questions ends as ever, without a crash: on Python
     3.10 every third did."""
@@ -54,7 +55,7 @@ def test_exit_while_it_is_asked(programs: Programs, version: str) -> None:
 
 
 @pytest.mark.parametrize("flags", ["", "-W error", "-X dev"])
-@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", chiefly_two(["3.10", "3.11", "3.12", "3.13", "3.14"]))
 def test_forks_give_no_warning(programs: Programs, version: str, flags: str) -> None:
     """A program of one thread that forks is not warned because of the agent's thread; the
     warning's filters are as before; and the child has its agent."""

@@ -173,6 +173,7 @@ def test_clients_are_killed_at_any_moment(running: Running) -> None:
 # --- torchrun -------------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_torchrun(running: Running) -> None:
     """A break in one of two ranks: the other waits for it in all_reduce, cannot be paused

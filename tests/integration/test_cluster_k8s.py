@@ -367,6 +367,7 @@ def test_the_api_server_goes_away(pair: tuple[Kubernetes, Session]) -> None:
     wait_for(lambda: answers_again(session, 2))
 
 
+@pytest.mark.extra
 def test_a_node_that_does_not_answer(pair: tuple[Kubernetes, Session]) -> None:
     """Within the deadline the other pod has answered, and this one is silent; kubectl, which
     is stuck, is not left behind."""

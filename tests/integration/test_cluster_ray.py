@@ -118,6 +118,7 @@ def by_role(ranks: dict[tuple[str, int | None], Rank], role: str) -> list[Rank]:
     return [rank for (name, _), rank in sorted(ranks.items()) if name == role]
 
 
+@pytest.mark.extra
 def test_slow_constructors_are_not_accused(
     cluster: RayCluster, session: Session, job: Job, tmp_path: Path
 ) -> None:
@@ -268,6 +269,7 @@ def test_breakpoints(cluster: RayCluster, session: Session, job: Job) -> None:
         assert complaints.count(f"rankdbg: {who} of job {job.name} has stopped (breakpoint)") == 1
 
 
+@pytest.mark.extra
 def test_post_mortem(cluster: RayCluster, session: Session, job: Job, tmp_path: Path) -> None:
     """What tasks and methods raise is saved, and they are held in the frame that raised it;
     what Ray does with it afterwards is the same."""
@@ -289,6 +291,7 @@ def test_post_mortem(cluster: RayCluster, session: Session, job: Job, tmp_path: 
     assert all(name in shown for name in errors), shown
 
 
+@pytest.mark.extra
 def test_without_rankdbg(cluster: RayCluster, session: Session, tmp_path: Path) -> None:
     """A job that nobody started under rankdbg has Ray's name; it is looked at from outside, a
     worker in Ray's own debugger is said to be there, and one actor has brought the agent."""

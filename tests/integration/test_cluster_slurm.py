@@ -66,6 +66,7 @@ def test_ps(slurm: SlurmCluster, training: str) -> None:
     assert {rank["world"] for rank in found["ranks"]} == {8}
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_profile(slurm: SlurmCluster, training: str, tmp_path: Path) -> None:
     """Operators of all ranks on all nodes come home as one time line, with clocks compared."""
@@ -87,6 +88,7 @@ def test_only_this_job(slurm: SlurmCluster, serving: str) -> None:
     assert sorted(rank["rank"] for rank in found["ranks"]) == [0, 1]
 
 
+@pytest.mark.extra
 def test_two_jobs_at_once(slurm: SlurmCluster, training: str, serving: str) -> None:
     """Two targets are one roster with two jobs."""
     found = slurm.json("ps", "-t", f"slurm:{training}", "-t", f"slurm:{serving}")
@@ -94,6 +96,7 @@ def test_two_jobs_at_once(slurm: SlurmCluster, training: str, serving: str) -> N
     assert counts == {f"slurm-{training}": 8, f"slurm-{serving}": 2}
 
 
+@pytest.mark.extra
 @needs_nsys
 @pytest.mark.slow
 def test_rank_under_nsys(slurm: SlurmCluster, tmp_path: Path) -> None:
@@ -123,6 +126,7 @@ def test_rank_under_nsys(slurm: SlurmCluster, tmp_path: Path) -> None:
     assert following.returncode == 0 or "has ended: its state is C" in told, told
 
 
+@pytest.mark.extra
 def test_ranks_with_titles(slurm: SlurmCluster, training: str) -> None:
     """A rank that has written a title over its environment still belongs to its job."""
     title = json.dumps(["trainer " + "x" * 300])
@@ -177,6 +181,7 @@ def test_break_list_cast_continue(slurm: SlurmCluster, training: str) -> None:
     assert slurm.cli("continue", *target, "3").stdout.split() == ["3", "resumed"]
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_long_answers(slurm: SlurmCluster, training: str) -> None:
     """A megabyte from each of four nodes at once comes back whole, through lines that srun

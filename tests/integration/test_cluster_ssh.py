@@ -286,6 +286,7 @@ def test_hosts_from_a_file(all_there: Hosts, tmp_path: Path) -> None:
     assert len(json.loads(result.stdout)["ranks"]) == 4
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_a_shell_gets_its_host_back(tmp_path: Path) -> None:
     """While a shell is open a host goes down: the other still answers. When it is back, so
@@ -352,6 +353,7 @@ def silent(answers: list[Answer | Silence]) -> dict[str, str]:
     return {each.rank.host: each.reason for each in answers if isinstance(each, Silence)}
 
 
+@pytest.mark.extra
 def test_check(all_there: Hosts) -> None:
     """`check` tries every way on every node; equal findings are one line."""
     patient = ("check", "--timeout", 60)

@@ -118,6 +118,7 @@ def test_one_rank_comes_with_another_operation(hanging: Hanging) -> None:
         assert mismatch["found"]["where"]["function"] == "other_operation"
 
 
+@pytest.mark.extra
 def test_one_rank_comes_with_another_shape(hanging: Hanging) -> None:
     """gloo lets it out and the others wait: it is named, with both sizes."""
     hanging.start("other_shape")
@@ -175,7 +176,9 @@ def test_healthy_training_is_not_accused(hanging: Hanging) -> None:
     assert accused.count(()) >= 8, accused
 
 
-@pytest.mark.parametrize("roles", [("Rollout", "Trainer"), ("", "")])
+@pytest.mark.parametrize(
+    "roles", [("Rollout", "Trainer"), pytest.param(("", ""), marks=pytest.mark.extra)]
+)
 def test_two_worlds_in_one_job(job: Job, tmp_path: Path, roles: tuple[str, str]) -> None:
     """Two groups of processes with equal numbers are two worlds: the process that is missing in
     one of them is named, the other one trains on, and `why` names the same process."""

@@ -16,6 +16,7 @@ from jobs import PROGRAMS, Job, rankdbg
 from kubernetes_cluster import Kubernetes
 from slurm_cluster import SlurmCluster, running_cluster
 from ssh_hosts import Hosts
+from tiers import chiefly
 from waiting import wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
@@ -23,7 +24,11 @@ pytest.importorskip("debugpy", reason="needs debugpy")
 STATE = PROGRAMS / "dap_state.py"
 PYENV = sorted(Path("~/.pyenv/versions").expanduser().glob("3.1[0-9].*/bin/python"))
 _OURS = "{}.{}.".format(*sys.version_info)
-OTHERS = [path for path in PYENV if not path.parts[-3].startswith(_OURS)]
+EVERY_ONE = [
+    Path(sys.executable),
+    *(path for path in PYENV if not path.parts[-3].startswith(_OURS)),
+]
+ENDS = [EVERY_ONE[0], EVERY_ONE[-1]]  # this one and the newest: the two ways to trace
 
 
 def stop_all(server: DapServer, count: int) -> Editor:
@@ -96,6 +101,7 @@ def test_ranks_of_a_slurm_job(slurm: SlurmCluster) -> None:
 # --- Kubernetes -----------------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 def test_ranks_in_two_pods(tmp_path: Path) -> None:
     """Through kubectl exec, a channel that waits for its turn."""
     pods = Kubernetes(tmp_path / "kubernetes")
@@ -123,7 +129,7 @@ def test_ranks_in_two_pods(tmp_path: Path) -> None:
 # --- other Pythons --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("python", PYENV, ids=lambda path: path.parents[1].name)
+@pytest.mark.parametrize("python", chiefly(PYENV[:1], PYENV), ids=lambda path: path.parents[1].name)
 def test_debugpy_is_brought_along(job: Job, python: Path) -> None:
     """To a Python that has none; when the editor has left, the rank goes on."""
     job.start(python, LOOP, "loops", env={"RANK": "0", "WORLD_SIZE": "1"})
@@ -142,7 +148,7 @@ def test_debugpy_is_brought_along(job: Job, python: Path) -> None:
     wait_for(lambda: step() > before, "it goes on")
 
 
-@pytest.mark.parametrize("python", [Path(sys.executable), *OTHERS], ids=lambda p: p.parts[-3])
+@pytest.mark.parametrize("python", chiefly(ENDS, EVERY_ONE), ids=lambda p: p.parts[-3])
 def test_process_is_as_before_when_the_editor_has_left(job: Job, python: Path) -> None:
     """Also after a breakpoint was hit, and with what VS Code asks for: no thread and no frame is
     traced, no function watched, and the streams and functions that a debugger replaces are the

@@ -115,6 +115,7 @@ def test_causes(job: Job) -> None:
     assert 0 < differences["wide.weight"]["groups"][1]["max_difference"] < 1e-6
 
 
+@pytest.mark.extra
 def test_shards_and_replicas_of_fsdp(job: Job, tmp_path: Path) -> None:
     """On a mesh of 2 x 2: shards differ and are not reported, their replicas must not."""
     start(job, PROGRAM, 4, "fsdp", tmp_path)

@@ -203,6 +203,7 @@ def test_ssh(tmp_path: Path) -> None:
         assert list(said["cluster"]["no_response_nodes"]) == ["host-2"]
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_follow_a_host_that_comes_back(tmp_path: Path) -> None:
     """Who follows is told that a host is lost and that it is back, and what is said there then."""

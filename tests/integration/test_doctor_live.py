@@ -84,6 +84,7 @@ def in_mesh(count: int) -> Callable[[Any], bool]:
     return lambda said: len(said["phases"]) == count and said["cluster"]["ranks"] == 2
 
 
+@pytest.mark.extra
 def test_a_file_that_all_ranks_write(logging_job: LoggingJob) -> None:
     """It is found by who holds it open; a line with a rank's prefix is that rank's."""
     logging_job.start(*LAUNCH, 2)
@@ -130,6 +131,7 @@ def test_output_into_tee(logging_job: LoggingJob) -> None:
     assert [file["path"] for file in said["files"]] == [str(logging_job.folder / "tee.log")]
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_torchrun_with_a_log_directory(
     logging_job: LoggingJob, follow: Callable[..., Follower]

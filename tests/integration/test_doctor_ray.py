@@ -121,7 +121,7 @@ def all_answer(said: Any) -> bool:
     [
         ("raises", "python_error"),
         ("killed", "ray_actor_died_sigkill"),
-        ("exits", "ray_actor_died_sigkill"),
+        pytest.param("exits", "ray_actor_died_sigkill", marks=pytest.mark.extra),
         ("constructor", "ray_actor_init_failed"),
     ],
 )
@@ -204,6 +204,7 @@ def test_resources_that_nobody_has(start: Callable[[str], Driver]) -> None:
     assert said["failures"][0]["mode"] == "ray_no_resources"
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_files_of_a_job_that_crashed(cluster: RayCluster, tmp_path: Path) -> None:
     """From files alone: the actor that was killed, its rank and node, though the log of the head
@@ -214,6 +215,7 @@ def test_files_of_a_job_that_crashed(cluster: RayCluster, tmp_path: Path) -> Non
     assert (first["role"], first["ranks"], first["host"]) == ("root", "3", OTHER)
 
 
+@pytest.mark.extra
 def test_logs_of_workers(cluster: RayCluster, job: Job, tmp_path: Path) -> None:
     """Ranks that Ray's driver hides behind [repeated 3x across cluster] show again, each once."""
     driver = tmp_path / "driver.log"

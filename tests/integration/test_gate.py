@@ -36,7 +36,9 @@ class Gate:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / "pytest.ini").write_text("[pytest]\naddopts = -q\nmarkers = machine\n")
+        (folder / "pytest.ini").write_text(
+            "[pytest]\naddopts = -q\nmarkers =\n  machine\n  extra\n"
+        )
         shutil.copy(GATE, folder / "gate.py")
         self.quarantine = folder / "quarantine.txt"
         self.quarantine.touch()
@@ -93,6 +95,16 @@ def test_those_of_the_machine_have_no_worker(gate: Gate) -> None:
     )
     status, said = gate.run("-n", "2", machine=machine)
     assert (status, said.splitlines()[-1]) == (1, "2 passed, 1 failed, 0 skipped")
+
+
+def test_extra_tests_are_run_with_all(gate: Gate) -> None:
+    """Without it they are left out, and may be in the quarantine."""
+    extra = "import pytest\n@pytest.mark.extra\ndef test_extra(): pass\n"
+    gate.quarantine.write_text("# 2026-11-18 a race\ntest_extra.py::test_extra\n")
+    status, said = gate.run("-n", "0", steady=STEADY, extra=extra)
+    assert (status, said.splitlines()[-1]) == (0, "1 passed, 0 failed, 0 skipped")
+    status, said = gate.run("--all", "-n", "0")
+    assert (status, said.splitlines()[-1]) == (0, "2 passed, 0 failed, 0 skipped")
 
 
 def test_no_test_at_all_is_red(gate: Gate) -> None:
@@ -152,7 +164,7 @@ def test_quarantine(gate: Gate) -> None:
     assert (status, said.splitlines()[-1]) == (0, "1 passed, 0 failed, 0 skipped")
     assert "quarantined: 1\n  test_fails.py::test_fails\n    assert 1 == 2" in said
     assert "(since 2026-11-18 a race)" in said
-    status, said = gate.run("-n", "0", fails=STEADY)
+    status, said = gate.run("--all", "-n", "0", fails=STEADY)
     assert status == 1
     assert "fault: quarantine.txt: there is no test test_fails.py::test_fails" in said
 

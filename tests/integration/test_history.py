@@ -103,6 +103,7 @@ def check_skip(found: Any) -> None:
     assert (mark["name"], mark["value"]) == ("accepted", 0)
 
 
+@pytest.mark.extra
 def test_steps_of_an_optimizer(job: Job) -> None:
     """A program that reports no steps."""
     start(job, "optimizer")

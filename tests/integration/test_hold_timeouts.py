@@ -158,6 +158,7 @@ def test_a_stop_holds_the_timeouts_of_the_other_ranks(torch_job: Torch) -> None:
     torch_job.finish(process)
 
 
+@pytest.mark.extra
 @takes_long
 def test_timeouts_are_back_when_the_stopped_rank_is_gone(torch_job: Torch) -> None:
     """A stop's hold is a lease: nobody has to live to take it back."""
@@ -182,6 +183,7 @@ def test_a_rank_that_waits_already_is_named(torch_job: Torch, tmp_path: Path) ->
     assert "all_reduce and times out in " in warning
 
 
+@pytest.mark.extra
 @takes_long
 def test_ranks_on_other_nodes_are_spoken_of(job: Job, tmp_path: Path) -> None:
     """They cannot be told: the stopped rank says once what holds their timeouts too."""
@@ -205,6 +207,7 @@ def test_ranks_on_other_nodes_are_spoken_of(job: Job, tmp_path: Path) -> None:
     assert "on other nodes" not in rest[0][1] + rest[1][1]
 
 
+@pytest.mark.extra
 @takes_long
 def test_what_else_would_time_out(torch_job: Torch) -> None:
     """To make a group and to use it, recv, monitored_barrier and the store wait as well."""
@@ -214,6 +217,7 @@ def test_what_else_would_time_out(torch_job: Torch) -> None:
     torch_job.finish(process)
 
 
+@pytest.mark.extra
 @takes_long
 def test_while_a_shell_is_open(torch_job: Torch, shells: Shells) -> None:
     """Held until the last of two shells leaves; then every group and the store have their
@@ -240,6 +244,7 @@ def test_while_a_shell_is_open(torch_job: Torch, shells: Shells) -> None:
     assert torch_job.ask(HELPER) == ["'torch.distributed.distributed_c10d'"]
 
 
+@pytest.mark.extra
 @takes_long
 def test_a_shell_that_is_killed(torch_job: Torch, shells: Shells) -> None:
     """After kill -9 the timeouts are back within seconds; one that is suspended keeps them."""

@@ -92,6 +92,7 @@ def test_a_dump_of_doubled_lists_is_not_written_out(tmp_path: Path) -> None:
     assert [group["group"] for group in json.loads(result.stdout)["groups"]] == [""]
 
 
+@pytest.mark.extra
 def test_a_large_dump_is_read(tmp_path: Path) -> None:
     """20,000 operations with their stacks."""
     frames = [{"name": f"f{n}", "filename": "/a/train.py", "line": n} for n in range(20)]
@@ -127,6 +128,7 @@ def test_what_is_no_file_is_no_log(tmp_path: Path) -> None:
             assert "a device, not a regular file" in said(result, status)
 
 
+@pytest.mark.extra
 def test_pipes_that_the_user_names(tmp_path: Path) -> None:
     """`<(…)`, /dev/stdin and a named pipe are read to their end, compressed or not."""
     (tmp_path / "a.log").write_text(line(1, OOM) + line(2, "step 7"))
@@ -172,6 +174,7 @@ def test_a_line_without_an_end(tmp_path: Path, packed: bool) -> None:
     assert "none that a rule knows" in confined("doctor", log).stdout
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_a_log_that_unpacks_without_end(tmp_path: Path) -> None:
     """4 kB of bzip2 that are 5 GB: read in part, which is said with what to do."""
@@ -198,6 +201,7 @@ def test_a_large_log_that_is_one(tmp_path: Path) -> None:
         assert ("cuda_oom" in result.stdout, result.stderr) == (True, "")
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_too_many_files(tmp_path: Path) -> None:
     """The first 10,000 are read, and it is said that there are more and how to narrow."""
@@ -273,6 +277,7 @@ def test_a_rule_that_backtracks(backtracking: Path, target: tuple[str, ...]) -> 
     assert "rule was left out: vain" in said(result)
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("more", ["unless = ['(a+)+$']", "rank = '(?P<ranks>(a+)+)$'"])
 def test_other_expressions_of_a_rule_that_backtrack(backtracking: Path, more: str) -> None:
     """`unless`, which is tried on lines, and `rank`, on what was found."""
@@ -282,6 +287,7 @@ def test_other_expressions_of_a_rule_that_backtrack(backtracking: Path, more: st
     assert "vain" in said(confined("doctor", *words))
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("words", [["phases", "a.log", "--rules"], ["rules", "check"]])
 def test_a_phase_that_backtracks(backtracking: Path, words: list[str]) -> None:
     """It is named by its framework and its own name."""
@@ -380,6 +386,7 @@ def test_job_files_with_anchors_as_people_write_them(tmp_path: Path) -> None:
 # --- what crashes leave -------------------------------------------------------------------
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_texts_of_faulthandler_that_attack(tmp_path: Path) -> None:
     """Lines, threads and frames by the million, and a line without an end: those that

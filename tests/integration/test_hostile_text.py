@@ -153,6 +153,7 @@ def test_the_shell_in_a_terminal(hostile: Job) -> None:
     }
 
 
+@pytest.mark.extra
 def test_files_to_read_later(hostile: Job, tmp_path: Path) -> None:
     """A snapshot's reports, what doctor keeps, and the page of a profile."""
     assert hostile.cli("save", tmp_path / "kept").returncode == 0

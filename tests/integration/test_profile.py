@@ -123,6 +123,7 @@ def places(document: Any, rank: int) -> dict[str, float]:
 # --- from outside -------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 def test_ranks_without_agents(plain: Job, tmp_path: Path) -> None:
     """Where each main thread spends its time, in shares that add up to all of it."""
     document = profile_samples(plain, tmp_path / "out")
@@ -146,6 +147,7 @@ def test_the_picture_has_all_threads(plain: Job, tmp_path: Path) -> None:
     assert {"MainThread", "pump-north", "pump-south", "with_threads", "pump"} <= names
 
 
+@pytest.mark.extra
 def test_frames_of_c(plain: Job, tmp_path: Path) -> None:
     """With --native, which leaves the rank running, and tells how long it was stopped."""
     document = profile_samples(plain, tmp_path / "out", "1", "--native")
@@ -214,6 +216,7 @@ def test_a_rank_that_dies_in_the_middle(job: Job, tmp_path: Path) -> None:
     assert places(document, 1) == {"waits": 1.0}
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_ranks_that_spend_no_time(job: Job, tmp_path: Path) -> None:
     """Stopped, dead: the reason, as stacks gives it; one in state D is looked at all the same."""
@@ -426,6 +429,7 @@ def test_ranks_that_have_nothing_to_record(job: Job, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("rankdbg-profile-*"))
 
 
+@pytest.mark.extra
 @in_training
 def test_a_program_that_ends_in_the_middle(training: Job, tmp_path: Path) -> None:
     """In order: what torch has recorded until then is written and kept. (Last, since its
@@ -460,6 +464,7 @@ def wait_for_steps(job: Job, count: int = 3) -> None:
     wait_for(lambda: step() >= before + count, "steps that are recorded")
 
 
+@pytest.mark.extra
 def test_a_directory_that_cannot_be_written(plain: Job, tmp_path: Path) -> None:
     """It is said before anything is recorded, with where else it can go."""
     if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:

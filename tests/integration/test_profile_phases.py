@@ -46,6 +46,7 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
+@pytest.mark.extra
 def test_plain_torch(job: Job, log: Path, tmp_path: Path) -> None:
     """Each phase of a step is seen, in ranks that are alike; functions of torch.nn that the data set
     uses are data. Rules of the user's own come first."""
@@ -77,7 +78,7 @@ def needs(module: str) -> Any:
     "framework",
     [
         pytest.param("transformers", marks=needs("transformers")),
-        pytest.param("lightning", marks=needs("pytorch_lightning")),
+        pytest.param("lightning", marks=[needs("pytorch_lightning"), pytest.mark.extra]),
     ],
 )
 def test_frameworks(job: Job, log: Path, tmp_path: Path, framework: str) -> None:

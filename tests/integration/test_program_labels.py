@@ -11,6 +11,7 @@ import pytest
 
 from jobs import PROGRAMS, TORCHRUN, Job, free_port, meeting
 from rankdbg.types import Rank
+from tiers import also_without
 from waiting import TEST_SECONDS, wait_for
 
 TORCH = PROGRAMS / "labels_torch.py"
@@ -83,7 +84,7 @@ def test_dtensor(job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("agent", [True, False], ids=["agent", "bare"])
+@also_without
 def test_lightning(job: Job, tmp_path: Path, agent: bool) -> None:
     """Lightning's rank 0, which has started rank 1, is a rank, also without an agent."""
     program = PROGRAMS / "labels_lightning.py"

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
+from tiers import also_without
 from waiting import PATIENCE, wait_for
 
 # Of rank 0, which looks again and again whether rank 1 has come.
@@ -60,7 +61,7 @@ def verdicts(job: Job, kind: str, agent: bool, state: str = "") -> Iterator[tupl
 with_and_without = pytest.mark.parametrize("agent", [True, False], ids=["agent", "outside"])
 
 
-@with_and_without
+@also_without
 @pytest.mark.parametrize("kind", WAKES_UP)
 def test_wait_that_wakes_up_to_look_again(job: Job, kind: str, agent: bool) -> None:
     """Is no progress: the job is stuck, by the rank that waits for a lock."""
@@ -79,7 +80,7 @@ def test_wait_that_is_served(job: Job, agent: bool) -> None:
         assert any("woken" in proof or "stack" in proof for proof in proofs), said
 
 
-@with_and_without
+@also_without
 @pytest.mark.parametrize("kind", HOLDS_UP)
 def test_rank_whose_waits_time_out(job: Job, kind: str, agent: bool) -> None:
     """What never arrives holds the job up, however often the rank looks."""
@@ -88,7 +89,7 @@ def test_rank_whose_waits_time_out(job: Job, kind: str, agent: bool) -> None:
         assert (verdict["culprit"], verdict["cause"]) == ("1", HOLDS_UP[kind]), said
 
 
-@with_and_without
+@also_without
 @pytest.mark.parametrize("kind", AT_WORK)
 def test_rank_that_is_supplied(job: Job, kind: str, agent: bool) -> None:
     """The twins: data that arrives, is read or is written, a little at a time."""
@@ -128,7 +129,7 @@ def verdict_on_mpi(job: Job, kind: str, agent: bool, until: Callable[[Any], bool
 
 
 @needs_mpi
-@with_and_without
+@also_without
 def test_rank_that_polls_in_mpi(job: Job, agent: bool) -> None:
     """It takes a processor and waits nevertheless, for the rank that has not come."""
     verdict = verdict_on_mpi(job, "stuck", agent, lambda verdict: verdict["stuck"])
@@ -137,7 +138,7 @@ def test_rank_that_polls_in_mpi(job: Job, agent: bool) -> None:
 
 
 @needs_mpi
-@with_and_without
+@also_without
 def test_all_ranks_poll_in_mpi(job: Job, agent: bool) -> None:
     """The job is stuck, and the lines at which its ranks wait are shown."""
 

@@ -73,6 +73,7 @@ def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
     assert reports(short_path) == {first, second}
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 @pytest.mark.timeout(2 * TEST_SECONDS)
 def test_driver_and_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:
@@ -206,6 +207,7 @@ def test_fix_without_ray(tmp_path: Path) -> None:
 # --- two nodes --------------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 @pytest.mark.timeout(2 * TEST_SECONDS)
 def test_report_on_another_node(job: Job, tmp_path: Path) -> None:

@@ -38,7 +38,9 @@ def test_torchrun(job: Job, launcher: list[object]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "helpers"), [("fork", 0), ("spawn", 2)])
+@pytest.mark.parametrize(
+    ("method", "helpers"), [("fork", 0), pytest.param("spawn", 2, marks=pytest.mark.extra)]
+)
 def test_data_loader_workers(job: Job, method: str, helpers: int) -> None:
     """Data loader workers are children of their rank, resource trackers helpers."""
     options = ["--standalone", "--nproc-per-node", 2]

@@ -88,7 +88,7 @@ def check_clean(directory: Path) -> str:
     return text
 
 
-@pytest.mark.parametrize("title", [(), ("title",)])
+@pytest.mark.parametrize("title", [pytest.param((), marks=pytest.mark.extra), ("title",)])
 def test_a_snapshot_has_no_secret(holding: Holding, title: tuple[str, ...]) -> None:
     """Environment, command lines, titles, children, locals: masked where they say so."""
     holding.start(*title)

@@ -59,6 +59,7 @@ def open_session(
 # --- srun ---------------------------------------------------------------------------------
 
 
+@pytest.mark.extra
 def test_options_for_srun(slurm: SlurmCluster, two: str) -> None:
     """They are passed on; one that srun refuses is reported in srun's words."""
     with open_session(slurm, two, Options(srun=("--job-name=looking",))) as session:
@@ -111,6 +112,7 @@ def bare_python() -> str:
     return os.path.realpath(sys.executable)
 
 
+@pytest.mark.extra
 def test_killed_srun_is_started_again(slurm: SlurmCluster, two: str) -> None:
     """srun killed in the middle: nothing stays behind, and a shell's session reaches all
     nodes again through one new srun."""
@@ -166,6 +168,7 @@ def lost(slurm: SlurmCluster, eight: str) -> Iterator[str]:
     wait_for(lambda: "*" not in slurm.call("sinfo", "-h", "-N", "-o", "%t"), "it is back")
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_slurmd_killed_in_the_middle(slurm: SlurmCluster, eight: str, lost: str) -> None:
     """Who has been reached stays reached; who comes later is told of the node that has not
@@ -245,6 +248,7 @@ def step_on(slurm: SlurmCluster, name: str) -> tuple[int, int, int]:
     return node, shell, daemon
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_much_is_asked_after_a_node_was_lost(slurm: SlurmCluster, eight: str) -> None:
     """srun stops to pass anything on after 2 MB; the session goes on with another before."""

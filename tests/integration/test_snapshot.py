@@ -215,6 +215,7 @@ def changed(document: object, place: tuple[object, ...], new: object) -> object:
     return copy
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 @pytest.mark.timeout(2 * TEST_SECONDS)
 def test_damage_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import pytest
 from breaking import HERE, PYTHONS
 from jobs import PROGRAMS, Job
 from stopping import Stops
+from tiers import chiefly_two
 
 PROGRAM = PROGRAMS / "sources.py"
 
@@ -111,7 +112,7 @@ def here(job: Job, tmp_path: Path, request: pytest.FixtureRequest) -> Here:
     return Here(job, tmp_path, PYTHONS[getattr(request, "param", HERE)])
 
 
-in_each_python = pytest.mark.parametrize("here", sorted(PYTHONS), indirect=True)
+in_each_python = pytest.mark.parametrize("here", chiefly_two(sorted(PYTHONS)), indirect=True)
 
 
 @in_each_python

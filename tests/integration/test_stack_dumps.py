@@ -246,9 +246,10 @@ def dump_all(job: HangingJob, folder: Path, again: str = "", *options: str) -> P
 @pytest.mark.parametrize(
     ("hanging", "cause", "state", "again"),
     [
-        ("sleeping", "", "waiting", "stuck"),  # nothing in Python's frames shows a sleep
+        # Nothing in Python's frames shows a sleep.
+        pytest.param("sleeping", "", "waiting", "stuck", marks=pytest.mark.extra),
         ("thread_join", "thread-join", "stuck", "stuck"),
-        ("endless_loop", "", "waiting", "waiting"),
+        pytest.param("endless_loop", "", "waiting", "waiting", marks=pytest.mark.extra),
     ],
     indirect=["hanging"],
 )

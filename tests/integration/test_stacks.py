@@ -155,6 +155,7 @@ def test_deep_recursion_is_bounded(job: Job) -> None:
     assert any("frames left out" in frame["function"] for frame in group["frames"])
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_one_mute_rank_does_not_hold_up_the_others(job: Job) -> None:
     """All answer within --timeout and the grace, however long one of them says nothing."""

@@ -109,7 +109,10 @@ class Questions:
 
 @pytest.mark.parametrize(
     ("launcher", "agent", "ways"),
-    [("launch", True, (ASKED, OUTSIDE)), ("torchrun", False, (ASKED,))],
+    [
+        ("launch", True, (ASKED, OUTSIDE)),
+        pytest.param("torchrun", False, (ASKED,), marks=pytest.mark.extra),
+    ],
     ids=["agent", "torchrun"],
 )
 def test_an_ordinary_start(
@@ -155,6 +158,7 @@ def test_a_compile_that_hangs(job: Job, tmp_path: Path) -> None:
         assert re.search(r"its child \d+ \(sh .*\) started \d+ s ago", said), said
 
 
+@pytest.mark.extra
 def test_a_master_on_another_port(job: Job, tmp_path: Path) -> None:
     """A rank that connects to a port on which no process listens is found at once, with both
     addresses; the time since the start is said."""

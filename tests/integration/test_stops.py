@@ -298,6 +298,7 @@ def test_without_an_agent_breakpoint_is_what_it_was(tmp_path) -> None:
     assert run.stdout.strip() == "True"
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_stepping_into_a_collective(stops: Stops) -> None:
     """One of eight torch ranks is stepped into all_reduce: it is named with where it waits;

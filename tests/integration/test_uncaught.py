@@ -123,7 +123,11 @@ def test_workers_of_process_pools(failing: Failing) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("behaviour", "options"), [("in_torch_spawn", HOLD), ("stops_in_torch_spawn", ())]
+    ("behaviour", "options"),
+    [
+        ("in_torch_spawn", HOLD),
+        pytest.param("stops_in_torch_spawn", (), marks=pytest.mark.extra),
+    ],
 )
 def test_torch_spawn(failing: Failing, behaviour: str, options: tuple[str, ...]) -> None:
     """Held in the child, before the parent hears of it; also where it was stopped before."""
@@ -150,6 +154,7 @@ def test_what_is_no_failure_is_not_held(failing: Failing, behaviour: str, status
     assert "has stopped" not in err
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_torchrun(failing: Failing) -> None:
     """One of three ranks is held, under @record too; the others wait for it and live; when

@@ -31,6 +31,7 @@ def profiled(job: Job, tmp_path: Path) -> Profiled:
     return Profiled(job, Nsight(tmp_path / "nsight"), tmp_path / "work")
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_one_rank_of_torchrun(profiled: Profiled) -> None:
     """The rank that the pattern names, and for the steps of the range; others are untouched."""

@@ -57,6 +57,7 @@ def test_job_that_makes_progress(hanging: HangingJob) -> None:
     assert not found["stuck"] and not found["evidence"] and "failures" not in found
 
 
+@pytest.mark.extra
 @pytest.mark.parametrize("hanging", ["rank_died"], indirect=True)
 def test_rank_that_has_died_while_others_wait(hanging: HangingJob) -> None:
     """What its log says is evidence; without a word in the log there is none."""

@@ -17,6 +17,7 @@ import pytest
 import chains
 from chains import verdict_when, why, with_and_without
 from jobs import Job
+from tiers import also_without
 
 pytestmark = [pytest.mark.slow]
 
@@ -25,7 +26,7 @@ def start(job: Job, kind: str, folder: Path, agent: bool) -> None:
     chains.start(job, 3, "owes.py", kind, folder, agent=agent)
 
 
-@with_and_without
+@also_without
 def test_rank_that_does_not_send(job: Job, tmp_path: Path, agent: bool) -> None:
     """Rank 1 waits at a socket: not it, but the rank at its other end holds the job up."""
     start(job, "connection", tmp_path, agent)
@@ -110,6 +111,7 @@ def test_child_that_writes_nothing(job: Job, tmp_path: Path) -> None:
     assert link["whom"].startswith("pid "), link
 
 
+@pytest.mark.extra
 def test_thread_that_holds_a_lock(job: Job, tmp_path: Path) -> None:
     """From rank 1 to its thread, from there to the rank from which that receives."""
     start(job, "lock_of_a_thread", tmp_path, agent=True)
@@ -125,7 +127,7 @@ def test_thread_that_holds_a_lock(job: Job, tmp_path: Path) -> None:
     check_graph(job, tmp_path)
 
 
-@with_and_without
+@also_without
 def test_thread_that_holds_a_mutex(job: Job, tmp_path: Path, agent: bool) -> None:
     """One of C: from rank 1 to its thread, from there to the rank from which that receives. Its
     memory tells that, with an agent or without."""
@@ -165,6 +167,7 @@ def test_graph_that_cannot_be_drawn(job: Job) -> None:
         assert result.stderr.startswith("error: "), result.stderr
 
 
+@pytest.mark.extra
 def test_chain_in_a_snapshot(job: Job, tmp_path: Path) -> None:
     """Each question about owners and threads has its own answer there."""
     start(job, "lock_copied_by_a_fork", tmp_path, agent=True)

@@ -12,6 +12,7 @@ import pytest
 from agents import python
 from editor import DapServer, Editor, frames, line_of
 from jobs import PROGRAMS, TORCHRUN, Job, rankdbg
+from tiers import chiefly_two
 from waiting import PATIENCE
 
 pytest.importorskip("debugpy", reason="needs debugpy")
@@ -58,7 +59,7 @@ def test_breakpoint_in_the_first_line(job: Job) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.10", "3.12", "3.13", "3.14"])
+@pytest.mark.parametrize("version", chiefly_two(["3.10", "3.12", "3.13", "3.14"]))
 def test_every_python(job: Job, version: str) -> None:
     """Those that trace in other ways, and have no debugpy of their own."""
     process = start(job, "sh", "-c", TWO.replace(sys.executable, str(python(version))))

@@ -137,6 +137,7 @@ def test_what_would_fail_only_at_night(
     assert not (tmp_path / "started").exists()
 
 
+@pytest.mark.extra
 def test_fixed_times_of_a_job_file(job: Job, tmp_path: Path) -> None:
     """wait_seconds collects when it is time, hang or not; other sections are left alone."""
     # Moments that are over before the job is found are one look: there are later ones.
@@ -182,6 +183,7 @@ def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
     assert not (tmp_path / "backtraces").exists()
 
 
+@pytest.mark.extra
 def test_job_that_hangs_already(job: Job, tmp_path: Path) -> None:
     """It is said at the first look that it is stuck, and that nothing counts as a hang before
     --hang-after; SIGUSR1 collects without waiting for that."""
@@ -199,6 +201,7 @@ def test_job_that_hangs_already(job: Job, tmp_path: Path) -> None:
     assert len(job.ranks()) == 2  # a watch that ends leaves the job alone
 
 
+@pytest.mark.extra
 def test_hang_that_lasts(job: Job, tmp_path: Path) -> None:
     """A job that was never seen to move is told when it has stood for --hang-after."""
     start_hanging(job, tmp_path)
@@ -219,6 +222,7 @@ def test_hang_with_heartbeats(job: Job, tmp_path: Path) -> None:
         assert (report["stuck"], report["culprit"]) == (True, "1")
 
 
+@pytest.mark.extra
 def test_hang_of_known_age(job: Job, tmp_path: Path) -> None:
     """Where flight recorders know that ranks have waited for longer than --hang-after, it is a hang
     at the first look."""

@@ -75,6 +75,7 @@ def status(watch: str) -> str:
     return f"{watch}\necho $? > status.part; mv status.part status\n"
 
 
+@pytest.mark.extra
 def test_heterogeneous_job(slurm: SlurmCluster, tmp_path: Path) -> None:
     """All components are one job: its ranks are shown, and a hang on all nodes is found."""
     command = f"{SRUN} --het-group=0,1 {sys.executable} {WATCHED} hang"
@@ -90,6 +91,7 @@ def test_heterogeneous_job(slurm: SlurmCluster, tmp_path: Path) -> None:
     assert (report["stuck"], report["culprit"]) == (True, "0-3")
 
 
+@pytest.mark.extra
 def test_components_as_targets(slurm: SlurmCluster, tmp_path: Path) -> None:
     """slurm:J is all components, slurm:J+1 is one; a component's own number names it too."""
     command = f"{SRUN} --het-group=0,1 {RANKDBG} run -- {sys.executable} {WATCHED} go-on"
@@ -112,6 +114,7 @@ def test_components_as_targets(slurm: SlurmCluster, tmp_path: Path) -> None:
     batch.end()
 
 
+@pytest.mark.extra
 def test_array(slurm: SlurmCluster, tmp_path: Path) -> None:
     """Each element is watched by itself, the last one too, whose number is the array's; the name
     that a script makes from any of its numbers is the job's."""
@@ -186,7 +189,7 @@ def test_time_limit(limited: Batch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("away", ["frozen", "killed"])
+@pytest.mark.parametrize("away", ["frozen", pytest.param("killed", marks=pytest.mark.extra)])
 def test_controller_is_away(slurm: SlurmCluster, tmp_path: Path, away: str) -> None:
     """The command runs unwatched and ends with its own status; when the controller is back, the
     job is watched again."""

@@ -25,6 +25,7 @@ import recorded_rosters
 from jobs import PROGRAMS, TORCHRUN
 from rankdbg.session import Session
 from rankdbg.types import Rank
+from tiers import extra
 from waiting import ANSWER_SECONDS, wait_for
 
 PYTHON = sys.executable
@@ -156,7 +157,8 @@ def row(
         also = with_agents if isinstance(with_agents, dict) else {}
         which = f"{name} with agents"
         both = {**expected, **also}
-        rows.append(pytest.param(command, [both], True, which, marks=marks, id=which))
+        more = (*marks, extra) if slow in marks else marks
+        rows.append(pytest.param(command, [both], True, which, marks=more, id=which))
     return rows
 
 
@@ -184,6 +186,7 @@ TABLE = [
         [*torchrun, "--no-python", "sh", "-c", f"{PYTHON} PROGRAM; true"],
         {"ranks": [0, 1], "launcher": 1},
         slow,
+        extra,
         with_agents=False,
     ),
     *row("mpirun", [*MPIRUN, "PROGRAM"], {"ranks": [0, 1]}, needs_mpirun),
@@ -192,6 +195,7 @@ TABLE = [
         [*accelerate, "PROGRAM"],
         {"ranks": [0, 1], "launcher": 1},
         slow,
+        extra,
         needs("accelerate"),
         with_agents=EVERY_ONE,
     ),
@@ -216,6 +220,7 @@ TABLE = [
         ["sh", "-c", f"cp {PROGRAMS / 'dask_local.py'} PROGRAM; exec {PYTHON} PROGRAM"],
         {"worker": [0, 1]},
         slow,
+        extra,
         needs("distributed"),
         with_agents={"launcher": 1, "helper": 1},
     ),
@@ -237,6 +242,7 @@ def test_two_jobs_at_once(launched: Launched) -> None:
     launched.wait_for({"ranks": [0, 1, 2]}, {"ranks": [0, 1, 2]}, name="two jobs at once")
 
 
+@pytest.mark.extra
 @slow
 @needs("ray")
 @needs("accelerate")

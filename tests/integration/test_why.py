@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from hanging import HangingJob, HangingJobs, Start, parameters_after
+from tiers import extra
 from torch_ranks import needs_torch
 
 pytestmark = [needs_torch, pytest.mark.slow]
@@ -103,12 +103,21 @@ FROM_OUTSIDE: dict[str, dict[str, Any]] = {
 # And where there is none: breakpoint() is a pdb that reads from stdin.
 WITHOUT_AGENT = {**FROM_OUTSIDE, "at_breakpoint": {"causes": frozenset({"forgotten-debugger"})}}
 
-# Those that are also started without an agent, since each rank of these has to load torch: one of
-# each kind of evidence that is not the same when a job with agents is looked at from outside.
-# RANKDBG_TEST_HANGS=all starts all of them so.
-STARTED_WITHOUT = {
-    "stopped_by_signal", "at_breakpoint", "mismatch_kind", "rank_died", "healthy_training",
+# What `make test` leaves to `make test-all`: programs of which another one has the same cause;
+FURTHER = {
+    "data_loading_in_worker", "lock_cycle_alone", "spawn_join", "waits_for_http",
+    "mismatch_size", "mismatch_order", "missing_from_sub_group", "idle_asyncio_server",
 }  # fmt: skip
+# to look at jobs with agents from outside, but for a third of them;
+LOOKED_AT_FROM_OUTSIDE = {
+    "data_loading", "endless_loop", "gil_held", "lock_cycle", "waits_for_child", "file_system",
+    "at_breakpoint", "waits_for_network", "waits_for_queue", "mismatch_kind",
+    "missing_from_collective", "rank_died", "slow_but_alive", "idle_http_server",
+}  # fmt: skip
+# and jobs without agents, each of whose ranks has to load torch, but for one that hangs and one that
+# does not.
+STARTED_WITHOUT = {"stopped_by_signal", "healthy_training"}
+assert FURTHER | LOOKED_AT_FROM_OUTSIDE | STARTED_WITHOUT <= {row.start.program for row in TABLE}
 
 
 def without_agent(expected: Expected) -> Expected:
@@ -116,13 +125,17 @@ def without_agent(expected: Expected) -> Expected:
     return replace(expected, start=start, **WITHOUT_AGENT.get(start.program, {}))
 
 
-EVERY_ONE = os.environ.get("RANKDBG_TEST_HANGS") == "all"
-CASES = [
-    case
-    for row in TABLE
-    for case in (row, without_agent(row))
-    if case.start.agent or EVERY_ONE or row.start.program in STARTED_WITHOUT
-]
+def looks(case: Expected) -> Iterator[Any]:
+    """One with the agents, one that asks none of them, and one at a job that has none."""
+    program = case.start.program
+    further = [extra] if program in FURTHER else []
+    yield pytest.param(case, (), marks=further, id=f"{program}-agent")
+    if not case.start.at_once:
+        outside = replace(case, **FROM_OUTSIDE.get(program, {}))
+        marks = [] if program in LOOKED_AT_FROM_OUTSIDE else [extra]
+        yield pytest.param(outside, ("--outside",), marks=marks, id=f"{program}-outside")
+    marks = [] if program in STARTED_WITHOUT else [extra]
+    yield pytest.param(without_agent(case), (), marks=marks, id=f"{program}-bare")
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +155,16 @@ def hanging(
         job.wait()
         yield job
     finally:
-        hanging_jobs.end(expected.start)
+        if coming[:1] != [expected.start]:  # the next test takes another look at this job
+            hanging_jobs.end(expected.start)
 
 
-@pytest.mark.parametrize("expected", CASES, ids=lambda case: str(case.start))
-def test_verdict(hanging: HangingJob, expected: Expected) -> None:
+@pytest.mark.parametrize(("expected", "options"), [look for case in TABLE for look in looks(case)])
+def test_verdict(hanging: HangingJob, expected: Expected, options: tuple[str, ...]) -> None:
     """Whether the job is stuck, by whom, and for which cause; the same where no agent is asked."""
     # Who gets no processor for a while may seem to have come on: watched until it is settled.
     patience = ("--longest", "40") if expected.stuck else ()
-    check(hanging.why(*patience), expected)
-    if expected.start.agent and not expected.start.at_once:
-        outside = replace(expected, **FROM_OUTSIDE.get(expected.start.program, {}))
-        check(hanging.why("--outside", *patience), outside)
+    check(hanging.why(*options, *patience), expected)
 
 
 ORDER = frozenset({"missing-from-collective"})

@@ -26,6 +26,7 @@ from rankdbg.session import Session
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from ray_cluster import RayCluster, wait_for
+from tiers import extra
 from waiting import PATIENCE
 
 pytestmark = [
@@ -36,7 +37,10 @@ RULES = load_hang_rules()
 # All stories have the same verdicts with agents and without (tried on 2.60): each is here in one way.
 with_agents = pytest.mark.parametrize("stories", [True], indirect=True, ids=["agents"])
 both_ways = pytest.mark.parametrize(
-    "stories", [False, True], indirect=True, ids=["outside", "agents"]
+    "stories",
+    [pytest.param(False, marks=extra), True],
+    indirect=True,
+    ids=["outside", "agents"],
 )
 RESOURCES = '{"slot": 1, "seat": 1, "place": 1, "away": 100}'
 
@@ -173,6 +177,7 @@ def test_lock(stories: Stories) -> None:
     stories.until("lock_twin", lambda found: found["state"] == "moving")  # on a busy machine, later
 
 
+@pytest.mark.extra
 @with_agents
 def test_queue(stories: Stories) -> None:
     """The consumer of an empty queue is the culprit, unless a producer is at work."""
@@ -184,6 +189,7 @@ def test_queue(stories: Stories) -> None:
     stories.assert_no_culprit("ray_queue_twin")
 
 
+@pytest.mark.extra
 def test_queue_in_an_actor(stories: Stories) -> None:
     """A queue of an actor's own, and one that a coroutine awaits; a server that waits for requests,
     and that no rank waits for, is idle."""
@@ -205,6 +211,7 @@ def test_task_that_cannot_be_placed(stories: Stories) -> None:
     stories.assert_no_culprit("placement_twin")
 
 
+@pytest.mark.extra
 @with_agents
 def test_resources_that_are_held(stories: Stories) -> None:
     """An actor that runs nothing keeps what a task needs."""
@@ -225,6 +232,7 @@ def test_placement_group(stories: Stories) -> None:
     stories.assert_no_culprit("group_twin")
 
 
+@pytest.mark.extra
 @with_agents
 def test_actor_that_dies_in_its_constructor(stories: Stories) -> None:
     """Again and again; one that has died once loads its model."""
@@ -263,6 +271,7 @@ def test_slow_rollout(stories: Stories) -> None:
     assert awaited["processes"][0]["role"] == "generate"
 
 
+@pytest.mark.extra
 def test_spilled_object(stories: Stories, cluster: RayCluster) -> None:
     """Reading a spilled object again does not return: Ray's worker at it is named. The twin reads
     such objects all the time."""
@@ -286,6 +295,7 @@ def test_spilled_object(stories: Stories, cluster: RayCluster) -> None:
     let_all_readers_go(cluster)
 
 
+@pytest.mark.extra
 def test_object_spilled_on_another_node(stories: Stories, cluster: RayCluster) -> None:
     """The raylet of that node reads the file for the node of the driver, and does not return: the chain
     names the object, where it is, and the raylet. The twin fetches such objects all the time."""
@@ -324,6 +334,7 @@ def spilled(cluster: RayCluster) -> set[Path]:
     return {file for file in files if file.is_file() and not file.is_symlink()}
 
 
+@pytest.mark.extra
 def test_submitted_job(stories: Stories, session: Session, cluster: RayCluster) -> None:
     """Its submission id is a name of the job, Ray's supervisor of it is no rank, and `ray list jobs`
     shows rankdbg in one word. A snapshot has Ray's tables too."""
@@ -379,6 +390,7 @@ def submitted(cluster: RayCluster, ident: str, story: str) -> Iterator[None]:
             os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.extra
 @with_agents
 def test_agents_tell_what_is_waited_for(stories: Stories) -> None:
     """A server that no rank waits for is no culprit beside a trainer at work. With agents the

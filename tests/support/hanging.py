@@ -123,7 +123,7 @@ class HangingJobs:
         self._running: dict[Start, HangingJob] = {}
 
     def take(self, start: Start, coming: list[Start]) -> HangingJob:
-        for each in (start, *coming[:AHEAD]):
+        for each in [*dict.fromkeys((start, *coming))][: 1 + AHEAD]:
             if each not in self._running and (each is start or not each.busy):
                 self._running[each] = HangingJob(each, self._scratch / str(each))
         return self._running[start]
