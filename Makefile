@@ -16,11 +16,11 @@ help: ## this list
 demo: $(VENV)/.installed ## a small real job that hangs, and what rankdbg says about it
 	@$(BIN)/rankdbg demo
 
-check: $(VENV)/.checked-with ## ruff, mypy and the unit tests: no torch, Ray, Slurm or root needed
+check: $(VENV)/.checked-with ## ruff, mypy and the quick unit tests: no torch, Ray, Slurm or root needed
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
 unit: $(VENV)/.checked-with
-	$(BIN)/pytest -n 2 tests/unit
+	$(BIN)/pytest -n 2 -m "not slow" tests/unit
 
 test: $(VENV)/.tested-with ## install what the tests need, and run them
 	@$(MAKE) --no-print-directory lint

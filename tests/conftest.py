@@ -36,7 +36,7 @@ ENGINES = {
     "real_kubernetes": "kubernetes",
     "ssh_hosts": "ssh",
 }
-SLOW, QUICK = 20.0, 0.5  # seconds, roughly
+SLOW, QUICK = 20.0, 0.5  # seconds of a test with real jobs, roughly
 
 # What the tests take over from the shell that starts them. The rest may be of a job, a cluster or an
 # editor in which they are started, and would be taken for what a test has made.
@@ -75,7 +75,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for name in _engines(item):
             item.add_marker(name)
-        seconds[item.path] += SLOW if item.get_closest_marker("slow") else QUICK
+        slow = item.get_closest_marker("slow") and "integration" in item.path.parts
+        seconds[item.path] += SLOW if slow else QUICK
     items.sort(key=lambda item: -seconds[item.path])
 
 

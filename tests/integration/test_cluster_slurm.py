@@ -58,8 +58,7 @@ def serving(slurm: SlurmCluster, training: str) -> str:
 
 def test_ps(slurm: SlurmCluster, training: str) -> None:
     """All ranks on all nodes, as one job with the number that Slurm gave it."""
-    found = slurm.json("ps", "-t", f"slurm:{training}")
-    assert found["no_response_nodes"] == {}
+    found = slurm.roster(training)
     assert [job["job"] for job in found["jobs"]] == [f"slurm-{training}"]
     places = {rank["rank"]: rank["host"] for rank in found["ranks"]}
     assert places == {rank: f"node-{rank // 2}" for rank in range(8)}
@@ -83,7 +82,7 @@ def test_profile(slurm: SlurmCluster, training: str, tmp_path: Path) -> None:
 
 def test_only_this_job(slurm: SlurmCluster, serving: str) -> None:
     """Another job of the same user on the same nodes is not shown."""
-    found = slurm.json("ps", "-t", f"slurm:{serving}")
+    found = slurm.roster(serving)
     assert [job["job"] for job in found["jobs"]] == [f"slurm-{serving}"]
     assert sorted(rank["rank"] for rank in found["ranks"]) == [0, 1]
 
@@ -91,7 +90,7 @@ def test_only_this_job(slurm: SlurmCluster, serving: str) -> None:
 @pytest.mark.extra
 def test_two_jobs_at_once(slurm: SlurmCluster, training: str, serving: str) -> None:
     """Two targets are one roster with two jobs."""
-    found = slurm.json("ps", "-t", f"slurm:{training}", "-t", f"slurm:{serving}")
+    found = slurm.roster(training, serving)
     counts = {job["job"]: job["count"] for job in found["jobs"]}
     assert counts == {f"slurm-{training}": 8, f"slurm-{serving}": 2}
 
@@ -241,7 +240,7 @@ def test_step(slurm: SlurmCluster, serving: str) -> None:
     assert result.returncode == 2
     assert f"job {serving} has no step 99" in result.stderr
     (step,) = re.findall(r"running steps: ([0-9.]+) \(python", result.stderr)
-    assert slurm.json("ps", "-t", f"slurm:{step}")["jobs"][0]["count"] == 2
+    assert slurm.roster(step)["jobs"][0]["count"] == 2
 
 
 def test_named_job_inside_a_slurm_job(slurm: SlurmCluster, training: str) -> None:

@@ -98,7 +98,7 @@ def test_components_as_targets(slurm: SlurmCluster, tmp_path: Path) -> None:
     script = f"#SBATCH -N1 -n2\n#SBATCH hetjob\n#SBATCH -N2 -n2\n{command}\n"
     batch = Batch(slurm, tmp_path, script)
     slurm.wait_for_ranks(batch.job, 4, "train")
-    found = slurm.json("ps", "-t", f"slurm:{batch.job}")
+    found = slurm.roster(batch.job)
     assert [job["job"] for job in found["jobs"]] == [f"slurm-{batch.job}"]
     assert sorted(rank["rank"] for rank in found["ranks"]) == [0, 1, 2, 3]
     for target, numbers in (

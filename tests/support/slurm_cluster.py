@@ -255,6 +255,18 @@ class SlurmCluster:
         assert result.returncode in (0, 1), result.stderr
         return json.loads(result.stdout)
 
+    def roster(self, *jobs: str) -> Any:
+        """What `ps` says about these jobs, as soon as each node has answered: one that gets no
+        processor for a while is late."""
+        seen: list[Any] = []
+        targets = [word for job in jobs for word in ("-t", f"slurm:{job}")]
+
+        def all_answer() -> Any:
+            seen[:] = [self.json("ps", *targets)]
+            return None if seen[0]["no_response_nodes"] else seen[0]
+
+        return wait_for(all_answer, lambda: seen)
+
     def wait_for_ranks(self, job: str, count: int, function: str) -> None:
         """Until so many of its ranks stand in that function."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -38,6 +39,7 @@ SHARED = {"reports", "commands"}
 BELOW_INVESTIGATIONS = {"agent", "node", "clusters"}
 
 
+@functools.cache
 def parts_and_imports() -> list[tuple[str, Path, str]]:
     """(the part of rankdbg, its file, a module that is imported there)."""
     found = []

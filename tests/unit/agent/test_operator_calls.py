@@ -40,6 +40,7 @@ def named(operators: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_operators_of_one_module() -> None:
     """Its own, those of the modules inside of it, and the nodes of the backward pass of these."""
     found = operators_of(Block(lambda x: x * 2.5))

@@ -157,6 +157,7 @@ def test_short_names_of_files() -> None:
     assert frames[-1].file == "code.py" and frames[-2].file == "code.py"
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(ALL.splitlines()) | st.text(max_size=80), max_size=60))
 def test_any_order_of_lines_and_any_text(lines: list[str]) -> None:
     """No exception, and nothing without frames."""

@@ -96,6 +96,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.dictionaries(st.text(), values, max_size=3), max_size=3), st.sampled_from([None, 2])
 )

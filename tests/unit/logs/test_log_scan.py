@@ -243,6 +243,7 @@ def test_many_equal_lines(tmp_path: Path) -> None:
     assert [hit.line for hit in result.hits if hit.pattern == "boom"] == [150_001]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grep", [True, False], ids=["grep", "nothing"])
 def test_without_automaton(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, grep: bool) -> None:
     """A node without ahocorasick_rs finds the same, slower: with its grep, or without one. In

@@ -46,6 +46,7 @@ def named(scanner: Scanner, lines: Iterable[Line], log: Path) -> int:
     return count
 
 
+@pytest.mark.slow
 def test_torn_lines_of_every_rule(tmp_path: Path) -> None:
     """Mending names nine of ten torn lines; without it, a third of them says nothing."""
     lines = [

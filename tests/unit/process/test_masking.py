@@ -228,6 +228,7 @@ ADVERSARIAL = [piece.replace("_", " ") for piece in PIECES.split()] + [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_no_text_takes_long(part: int) -> None:
     """An argument as long as Linux allows is masked in time, whatever is repeated in it. (With work

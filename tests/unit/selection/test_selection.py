@@ -461,6 +461,7 @@ def test_long_and_wrong(text: str) -> None:
     refusal(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [
@@ -479,6 +480,7 @@ def test_long_and_right(text: str) -> None:
     assert pick(parse(text), roster)  # would else be stopped by the time limit of tests
 
 
+@pytest.mark.slow
 def test_many_ranks() -> None:
     """A hundred thousand ranks are picked and written."""
     roster = mesh.roster({"pp": 10, "dp": 1000, "tp": 10})
@@ -617,6 +619,7 @@ def rosters(draw: st.DrawFn) -> list[Rank]:
     ]
 
 
+@pytest.mark.slow
 @given(st.data(), rosters())
 @settings(max_examples=400, deadline=None)
 def test_format_round_trip(data: st.DataObject, roster: list[Rank]) -> None:

@@ -137,6 +137,7 @@ def test_short_lines(size: int) -> None:
     assert [whole for part in short for whole in continued.feed(part)] == [line.rstrip(b"\n")]
 
 
+@pytest.mark.slow
 @given(st.lists(messages.filter(lambda message: not {"all", "packed"} & message.keys())))
 def test_bundles(said: list[dict[str, Any]]) -> None:
     """What is said together comes out the same, in the same order; so does what comes alone."""

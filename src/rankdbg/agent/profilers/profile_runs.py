@@ -38,6 +38,7 @@ def begin(question: StartProfiler) -> dict[str, Any]:
         _current = recording = _Recording(question)
     threads.start(recording.run)
     if not recording.begun.acquire(timeout=STARTING_SECONDS):
+        recording.stop()  # nobody will: it would slow the rank down, and refuse further profiles
         return {"why": f"its profiler did not start within {STARTING_SECONDS:.0f} s"}
     return recording.outcome
 

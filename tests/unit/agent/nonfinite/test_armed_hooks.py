@@ -71,6 +71,7 @@ def train(model: Any, x: Any, steps: int = 3) -> None:
         optimizer.step()
 
 
+@pytest.mark.slow
 def test_finite_values_are_left_alone(armed: Armed) -> None:
     """Several steps of training, with outputs that are changed in place."""
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.LayerNorm(4), nn.Dropout(0.1))

@@ -109,6 +109,7 @@ def test_texts_of_rules_are_not_taken_for_orders() -> None:
     assert told == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["verdicts", "investigations"])
 def test_sentences_of_rankdbg_are_not_taken_for_orders(part: str) -> None:
     """They are in the same fields as names of the job are."""

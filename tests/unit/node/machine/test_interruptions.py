@@ -64,6 +64,7 @@ def ready_seconds(pid: int) -> float:
     return sum(processes.read_thread(pid, thread).ready_seconds for thread in threads)
 
 
+@pytest.mark.slow
 def test_threads_that_wake_up_on_a_busy_processor(busy_cpu: int) -> None:
     """They wait for the processor together for long, and compute nothing."""
     with threads_on(busy_cpu, "idle") as stat:

@@ -159,6 +159,7 @@ def slow_probe(done: Path) -> list[str]:
     return ["sh", "-c", script, str(done)]
 
 
+@pytest.mark.slow
 def test_probe_at_its_deadline_is_left_to_its_end(target: int, tmp_path: Path) -> None:
     """The caller has its answer in time, and the debugger comes to its end."""
     with pytest.raises(ProbeFailed, match="must not be killed and keeps running"):
@@ -167,6 +168,7 @@ def test_probe_at_its_deadline_is_left_to_its_end(target: int, tmp_path: Path) -
     wait_for((tmp_path / "done").exists, "the end of the probe")
 
 
+@pytest.mark.slow
 def test_probe_outlives_the_node(target: int, tmp_path: Path) -> None:
     """Also if the node is killed: neither the guard nor a closed pipe ends it."""
     program = textwrap.dedent(f"""

@@ -39,6 +39,7 @@ def check(job: Job | ClusterJob, folder: Path) -> None:
     assert not host or roots[0].host == host
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALL)
 def test_recorded(name: str) -> None:
     """The verdict on the recorded logs of a job that crashed is what was done to it."""

@@ -98,6 +98,7 @@ def check(story: Story, diagnosis: Diagnosis) -> None:
     assert not story.host or host == story.host
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", STORIES, ids=lambda make: make.__name__)
 def test_story(telling: Tell, make: Callable[[], Story]) -> None:
     """The cause is named, with its rank or host; a job that did not fail has none."""
@@ -125,6 +126,7 @@ def test_order_of_files(telling: Tell, make: Callable[[], Story]) -> None:
     assert [(f.mode, f.role, f.ranks, f.host) for f in diagnose(scans, RULES).failures] == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", FAILED[::2], ids=lambda make: make.__name__)
 def test_noise(telling: Tell, tmp_path: Path, make: Callable[[], Story]) -> None:
     """Errors that the job has overcome long before its end do not change the verdict."""
@@ -164,6 +166,7 @@ def in_zone(make: Callable[[], Story], hours: int) -> Story:
         stories.Story = ordinary  # type: ignore[misc]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", FAILED[::2], ids=lambda make: make.__name__)
 def test_without_the_root(telling: Tell, make: Callable[[], Story]) -> None:
     """Where the lines that show the cause are missing, the verdict is less sure than before, and
@@ -210,6 +213,7 @@ def crash_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", shared_jobs(), ids=lambda job: job["scenario"])
 def test_crash_logs(crash_logs: Path, job: dict[str, Any]) -> None:
     """The cause and its place, of each of the jobs that are handed round with their truth."""

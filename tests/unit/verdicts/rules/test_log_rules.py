@@ -58,6 +58,7 @@ def test_what_rankdbg_says_of_a_stop_is_no_failure(tmp_path: Path, prefix: str) 
 ROWS = {"k8s_container_failed"}  # of tables: nothing stands before them
 
 
+@pytest.mark.slow
 def test_in_the_middle_of_a_log(tmp_path: Path) -> None:
     """Each failure is found among a thousand calm lines, behind progress bars and prefixes."""
     numbers = random.Random(7)
@@ -74,6 +75,7 @@ def test_in_the_middle_of_a_log(tmp_path: Path) -> None:
             assert mode in [event.mode for event in found.events], (prefix, text)
 
 
+@pytest.mark.slow
 def test_torn_by_two_writers(tmp_path: Path) -> None:
     """Of lines that another writer has cut at any place, nine of ten are still named."""
     numbers = random.Random(11)
@@ -115,6 +117,7 @@ def test_calm_lines_side_by_side(tmp_path: Path) -> None:
         assert diagnosis(tmp_path, "\n".join(lines)).failures == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["0" * 8000, "a_" * 4000, "error: " * 1100, "rank 3 " * 1100])
 def test_expressions_are_quick(text: str) -> None:
     """No expression needs long for a line that nearly matches: logs may be anything."""
