@@ -177,7 +177,7 @@ def test_a_job_that_moves_is_left_alone(job: Job, tmp_path: Path) -> None:
     assert "watching job" in watching.stderr.readline()
     steps = {r.process: r.step for r in job.ranks()}
     job.wait_for(lambda ranks: all((r.step or 0) > (steps[r.process] or 0) + 150 for r in ranks))
-    job.end()
+    job.end_ranks()
     assert watching.wait(PATIENCE) == 0
     assert "has ended" in watching.stderr.read()
     assert not (tmp_path / "backtraces").exists()

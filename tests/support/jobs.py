@@ -195,7 +195,13 @@ class Job:
         return sorted(ranks, key=lambda rank: rank.number or 0)
 
     def end(self) -> None:
-        self._kill_all()
+        """The job, and the clients, nodes and servers that look at it."""
+        self._kill_all(f"RANKDBG_DIR={self.directory}")
+        self.end_ranks()
+
+    def end_ranks(self) -> None:
+        """The job alone: who looks at it is to see that."""
+        self._kill_all(f"RANKDBG_JOB={self.name}")
         for process in self._started:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -203,13 +209,11 @@ class Job:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(timeout=ANSWER_SECONDS)
 
-    def _kill_all(self) -> None:
-        """Also those in sessions of their own, as torchrun's workers are; and the clients, nodes
-        and servers that look at the job."""
-        own = {f"RANKDBG_JOB={self.name}".encode(), f"RANKDBG_DIR={self.directory}".encode()}
+    def _kill_all(self, variable: str) -> None:
+        """Also those in sessions of their own, as torchrun's workers are."""
         for entry in Path("/proc").glob("[0-9]*/environ"):
             with contextlib.suppress(OSError):
-                if own & {*entry.read_bytes().split(b"\0")}:
+                if variable.encode() in entry.read_bytes().split(b"\0"):
                     os.kill(int(entry.parent.name), signal.SIGKILL)
 
 
