@@ -25,7 +25,7 @@ def test_a_profiler_that_starts_too_late(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(memory_profiler, "begin", begin)
     monkeypatch.setattr(profile_runs, "STARTING_SECONDS", 0.01)
-    asked = StartProfiler(str(tmp_path), "memory", seconds=3600.0)
+    asked = StartProfiler(directory=str(tmp_path), kind="memory", seconds=3600.0)
     assert profile_runs.begin(asked) == {"why": "its profiler did not start within 0 s"}
     assert profile_runs.begin(asked) == {"why": "it is already being profiled"}
     may_start.set()
