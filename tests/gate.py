@@ -1,12 +1,11 @@
 """python tests/gate.py [--all] [WORD...]: run the tests, then those that failed once more, alone.
 
 Without --all, tests marked `extra` are left out. The words (files, options) go to pytest in the
-first run; tests marked `machine` are run after the
-others, without workers, which are in corners of their own. A test that passes when it is run alone is
-unsteady, not red: it is named at the end, with the reason why it failed. Tests in quarantine.txt
-run and are reported, and do not decide. It is red all the same if more than ten tests failed, if a
-worker crashed, or if a test could not be collected or was not run. Exit status: 0 green, 1 red, 2
-the quarantine list is invalid.
+first run; tests marked `machine` are run after the others, without workers, which are in corners of
+their own. A test that passes when it is run alone is unsteady, not red: it is named at the end, with
+the reason why it failed. Tests in quarantine.txt run and are reported, and do not decide. It is red
+all the same if more than ten tests failed, if a worker crashed, or if a test could not be collected
+or was not run. Exit status: 0 green, 1 red, 2 the quarantine list is invalid.
 """
 
 from __future__ import annotations

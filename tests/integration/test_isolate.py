@@ -101,14 +101,9 @@ sys.stdin.readline()
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as corner:
         assert corner.stdout is not None and corner.stdin is not None
         orphan = int(corner.stdout.readline())
-        inside = _child(_child(corner.pid))
-        wait_for(lambda: not Path(f"/proc/{inside}/root/proc/{orphan}").exists(), "it is reaped")
+        (shell,) = Path(f"/proc/{corner.pid}/task/{corner.pid}/children").read_text().split()
+        wait_for(lambda: not Path(f"/proc/{shell}/root/proc/{orphan}").exists(), "it is reaped")
         corner.stdin.close()
-
-
-def _child(pid: int) -> int:
-    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(child)
 
 
 def test_this_worker_has_one() -> None:
