@@ -45,7 +45,7 @@ lint: $(VENV)/.checked-with ## ruff and mypy
 coverage: $(VENV)/.tested-with ## run all tests, and show which lines of src they never reach
 	@$(INSTALL) '.[coverage]' --editable .
 	@rm -rf build/coverage
-	-$(BIN)/coverage run -m pytest $(WORKERS)
+	-$(BIN)/coverage run -m pytest $(WORKERS) -m "not machine"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet --directory build/coverage/html
 	$(BIN)/coverage report

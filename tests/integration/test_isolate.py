@@ -72,6 +72,22 @@ def test_it_meets_nobody() -> None:
     }
 
 
+def test_another_user_is_refused() -> None:
+    """And does not take root's place for agents: nothing is made."""
+    as_user = "setpriv --reuid 12345 --regid 12345 --clear-groups sh -s true"
+    script = f"mount -t tmpfs -o mode=1777 tmpfs /tmp && {as_user}; ls /tmp"
+    with ISOLATE.open() as isolate:
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", script],
+            stdin=isolate,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    assert (done.stdout, done.stderr) == ("", "isolate: only root can make namespaces\n")
+
+
 def test_its_exit_status_is_that_of_the_command() -> None:
     assert subprocess.run(isolated("sh", "-c", "exit 7"), check=False).returncode == 7
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -155,6 +156,11 @@ VERSIONS = Path("~/.pyenv/versions").expanduser()
 
 def python(version: str) -> Path:
     """The interpreter of that version; the test is skipped where there is none."""
+    return find_python(version) or pytest.skip(f"no Python {version} here")
+
+
+@functools.cache
+def find_python(version: str) -> Path | None:
     for place in sorted(VERSIONS.glob(f"{version}.*/bin/python")):
         return place
     named = shutil.which(f"python{version}")
@@ -163,4 +169,4 @@ def python(version: str) -> Path:
         and subprocess.run([named, "-c", ""], capture_output=True, check=False).returncode == 0
     ):
         return Path(named)
-    pytest.skip(f"no Python {version} here")
+    return None

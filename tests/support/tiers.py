@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import pytest
 
+from agents import find_python
+
 T = TypeVar("T")
 
 extra = pytest.mark.extra
@@ -15,15 +17,15 @@ also_without = pytest.mark.parametrize(
     "agent", [True, pytest.param(False, marks=extra)], ids=["agent", "outside"]
 )
 
-
 # The two ways to trace: sys.settrace, and sys.monitoring, which came with 3.12.
 _BOTH_WAYS = ("3.10", "3.13")
 
 
 def chiefly_two(versions: Iterable[str]) -> list[str]:
-    """Versions of Python, of which `make test` takes two, if both are here."""
-    found = [*versions]
-    return chiefly(_BOTH_WAYS if {*_BOTH_WAYS} <= {*found} else found, found)
+    """Versions of Python, of which `make test` takes two, or all where one of these is not here."""
+    every = [*versions]
+    both_are_here = all(each in every and find_python(each) for each in _BOTH_WAYS)
+    return chiefly(_BOTH_WAYS if both_are_here else every, every)
 
 
 def chiefly(chosen: Iterable[T], values: Iterable[T]) -> list[T]:

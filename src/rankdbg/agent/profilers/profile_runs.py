@@ -38,7 +38,9 @@ def begin(question: StartProfiler) -> dict[str, Any]:
         _current = recording = _Recording(question)
     threads.start(recording.run)
     if not recording.begun.acquire(timeout=STARTING_SECONDS):
-        recording.stop()  # nobody will: it would slow the rank down, and refuse further profiles
+        # The client gives up: a profiler that starts later would slow the rank down until its time
+        # is over, and further profiles would be refused.
+        recording.stop()
         return {"why": f"its profiler did not start within {STARTING_SECONDS:.0f} s"}
     return recording.outcome
 
