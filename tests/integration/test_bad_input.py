@@ -22,15 +22,17 @@ ENDLESS = {"demo", "dap", "forward", "mcp", "shell"}
 TRIED = [verb for verb in VERBS if verb not in ENDLESS]
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What went wrong with each verb. (EVERY=1 tries all values with all options.)"""
+@pytest.fixture(scope="module", params=["some", pytest.param("many", marks=pytest.mark.extra)])
+def results(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What went wrong with each verb. (RANKDBG_TEST_INPUTS=all: all values with all
+    options.)"""
     if shutil.which("setpriv") is None:
         pytest.skip("needs setpriv")
     scratch = tmp_path_factory.mktemp("inputs")
     environment = {
         **os.environ,
         **{"RANKDBG_DIR": str(scratch / "agents"), "HOME": str(scratch)},
+        "RANKDBG_TEST_INPUTS": os.environ.get("RANKDBG_TEST_INPUTS", request.param),
     }
     # Without these, the modes of files count for root too.
     words = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] * (not os.geteuid())

@@ -199,7 +199,11 @@ def test_torchrun(running: Running) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [(), ("tells",)], ids=["collectives", "steps"])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param((), marks=pytest.mark.extra), ("tells",)],
+    ids=["collectives", "steps"],
+)
 def test_all_ranks_stop_at_the_same_step(running: Running, words: tuple[str, ...]) -> None:
     """None has passed the line when the first stops there, so that none waits in a collective
     for those that have stopped; time after time."""

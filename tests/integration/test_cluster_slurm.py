@@ -284,6 +284,7 @@ def array(slurm: SlurmCluster, training: str) -> Iterator[str]:
     slurm.call("scancel", array)
 
 
+@pytest.mark.extra
 def test_element_of_an_array(slurm: SlurmCluster, array: str) -> None:
     """An element of an array has the name that squeue shows; its own number means it too, as a
     target and as a job, here and from the login node. So does its step."""

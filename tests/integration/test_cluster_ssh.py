@@ -378,6 +378,7 @@ def test_every_verb_names_nodes_that_are_silent(all_there: Hosts) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_a_break_by_the_path_that_a_file_has_here(all_there: Hosts) -> None:
     """The ranks have the file elsewhere: it is found by its content, or by --map, and the
     break is taken away by the path that it has here."""

@@ -128,6 +128,7 @@ def slurm() -> Iterator[SlurmCluster]:
         yield cluster
 
 
+@pytest.mark.extra
 def test_ports_of_the_nodes_of_a_slurm_job(slurm: SlurmCluster, named: tuple[int, int]) -> None:
     """Through srun; when its processes on the nodes are killed, through new ones."""
     job = slurm.submit("sleep", 1000, options=("-N2", "--ntasks-per-node=1"))

@@ -48,8 +48,10 @@ class Gate:
         for name, text in files.items():
             (self._folder / f"test_{name}.py").write_text(text)
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+        # Each pytest would load plug-ins for longer than its tests take.
+        inherited["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         result = subprocess.run(
-            [sys.executable, "gate.py", "-p", "no:cacheprovider", *words],
+            [sys.executable, "gate.py", "-p", "xdist", "-p", "no:cacheprovider", *words],
             cwd=self._folder,
             env=inherited,
             capture_output=True,

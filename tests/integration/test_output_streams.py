@@ -117,7 +117,7 @@ def test_the_shell_ends_when_its_output_fails(job: Job) -> None:
     assert (result.returncode, result.stderr.count("error: ")) == (74, 1)
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.extra)])
 def test_a_reader_that_is_gone(unbuffered: str) -> None:
     """Status 141, as of a program that SIGPIPE has ended, and no word."""
     command = f"{RANKDBG} select ': ' --mesh tp=100000 --json | head -1 > /dev/null"

@@ -23,7 +23,11 @@ needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("launcher", [TORCHRUN, TORCH_MODULE], ids=["torchrun", "module"])
+@pytest.mark.parametrize(
+    "launcher",
+    [TORCHRUN, pytest.param(TORCH_MODULE, marks=pytest.mark.extra)],
+    ids=["torchrun", "module"],
+)
 def test_torchrun(job: Job, launcher: list[object]) -> None:
     """torchrun's workers are the ranks, with torch's numbers; torchrun is none."""
     options = ["--standalone", "--nproc-per-node", 2]

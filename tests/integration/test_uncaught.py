@@ -125,7 +125,7 @@ def test_workers_of_process_pools(failing: Failing) -> None:
 @pytest.mark.parametrize(
     ("behaviour", "options"),
     [
-        ("in_torch_spawn", HOLD),
+        pytest.param("in_torch_spawn", HOLD, marks=pytest.mark.extra),
         pytest.param("stops_in_torch_spawn", (), marks=pytest.mark.extra),
     ],
 )

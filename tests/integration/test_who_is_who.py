@@ -205,6 +205,7 @@ TABLE = [
         {"ranks": [0, 1], "launcher": 2},
         slow,
         needs("deepspeed"),
+        extra,
         with_agents=EVERY_ONE,
     ),
     *row(

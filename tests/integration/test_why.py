@@ -110,7 +110,7 @@ FURTHER = {
 }  # fmt: skip
 # to look at jobs with agents from outside, but for a third of them;
 LOOKED_AT_FROM_OUTSIDE = {
-    "data_loading", "endless_loop", "gil_held", "lock_cycle", "waits_for_child", "file_system",
+    "data_loading", "gil_held", "lock_cycle", "waits_for_child", "file_system",
     "at_breakpoint", "waits_for_network", "waits_for_queue", "mismatch_kind",
     "missing_from_collective", "rank_died", "slow_but_alive", "idle_http_server",
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import itertools
 import json
@@ -120,9 +121,11 @@ def takes_bad_values(verb: str, action: argparse.Action) -> bool:
 def chosen(
     verb: str, actions: list[argparse.Action], values: list[str], tried: Counter[object]
 ) -> Iterator[tuple[argparse.Action, str]]:
-    """All of them take minutes. These are the pairs: each verb with each value, each kind of option
-    with each value, each option of each verb at least once. (EVERY=1: all.)"""
-    if os.environ.get("EVERY") == "1":
+    """All of them take minutes. These are the pairs: each kind of option with each value, and each
+    option of each verb at least once. (RANKDBG_TEST_INPUTS=many: each verb with
+    each value, too; =all: all.)"""
+    how_many = os.environ.get("RANKDBG_TEST_INPUTS", "many")
+    if how_many == "all":
         yield from itertools.product(actions, values)
         return
 
@@ -131,7 +134,8 @@ def chosen(
         return action, value
 
     for number, value in enumerate(values if actions else ()):
-        yield one(min(actions, key=rarest(verb, number, tried)), value, number)
+        if how_many == "many":
+            yield one(min(actions, key=rarest(verb, number, tried)), value, number)
         for action in actions:
             if not tried[action.type, number]:
                 yield one(action, value, number)
@@ -224,6 +228,7 @@ def try_all(verb: str, scratch: Path, tried: Counter[object]) -> dict[str, objec
 def main() -> None:
     scratch, *verbs = sys.argv[1:]
     load_all()
+    gc.freeze()  # what is loaded is not looked through, and so not copied, in each child
     tried: Counter[object] = Counter()
     print(json.dumps({verb: try_all(verb, Path(scratch) / verb, tried) for verb in verbs}))
 

@@ -62,7 +62,9 @@ def _card(question: asked.ReadCard, current_card: Card) -> Any:
 def _stacks(question: asked.ReadStacks, current_card: Card) -> Any:
     if question.locals:
         try:
-            return threads.within(LOCALS_SECONDS, _collect_stacks, question, True)
+            return threads.within(
+                question.tolerance(LOCALS_SECONDS), _collect_stacks, question, True
+            )
         except threads.Late:  # a repr() of the program takes too long
             pass
     return _collect_stacks(question, with_locals=False)
@@ -191,14 +193,17 @@ def _environment(question: asked.ReadEnvironment, current_card: Card) -> Any:
 def _pause(question: asked.Pause, current_card: Card) -> Any:
     from rankdbg.agent.stops import pauses
 
-    return pauses.cancel() if question.cancel else pauses.pause(question.limit)
+    if question.cancel:
+        return pauses.cancel()
+    return pauses.pause(question.limit, question.tolerance(pauses.WAIT_SECONDS))
 
 
 def _set_break(question: asked.SetBreak, current_card: Card) -> Any:
     from rankdbg.agent.stops import break_requests
 
     place = question.file, question.line
-    return break_requests.add(*place, question.condition, question.log, question.together)
+    how = question.condition, question.log, question.together
+    return break_requests.add(*place, *how, wait=question.tolerance(break_requests.MAIN_SECONDS))
 
 
 def _open_breaks(question: asked.OpenBreaks, current_card: Card) -> Any:
@@ -216,7 +221,8 @@ def _confirm_breaks(question: asked.ConfirmBreaks, current_card: Card) -> Any:
 def _clear_breaks(question: asked.ClearBreaks, current_card: Card) -> Any:
     from rankdbg.agent.stops import break_requests
 
-    return break_requests.clear(question.file, question.line)
+    wait = question.tolerance(break_requests.MAIN_SECONDS)
+    return break_requests.clear(question.file, question.line, wait)
 
 
 def _list_breaks(question: asked.ListBreaks, current_card: Card) -> Any:

@@ -120,6 +120,11 @@ class Options:
     context: str = ""  # of kubectl's configuration
     kubectl: str = ""  # the command: kubectl or oc
     srun: tuple[str, ...] = ()  # more options for srun
+    patience: float = 0.0  # a factor, for slow nodes; 0: as RANKDBG_PATIENCE says
+
+    def tolerance(self, seconds: float) -> float:
+        """How long to wait for what usually takes much less than this."""
+        return seconds * (self.patience or 1.0)
 
 
 CLUSTERS = {

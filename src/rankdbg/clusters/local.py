@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
-from rankdbg.clusters.transport.channel import ProcessChannel, plain_opening
+from rankdbg.clusters.transport.channel import CONNECT_SECONDS, ProcessChannel, plain_opening
 from rankdbg.errors import BadInput
 
 # Isolated (-I): the current folder may contain a `json.py`, and PYTHONPATH anything. The
@@ -33,6 +33,7 @@ class Local(Cluster):
         if rest:
             raise BadInput(f"invalid target local:{rest}: local takes no argument")
         self._scope = scope
+        self._connect_seconds = options.tolerance(CONNECT_SECONDS)
 
     def nodes(self) -> list[str]:
         return [os.uname().nodename]
@@ -41,7 +42,13 @@ class Local(Cluster):
         package = Path(__file__).resolve().parents[2]
         command = [sys.executable, "-I", "-c", _START, str(package), "rankdbg.node"]
         opening = plain_opening(node, self._scope)
-        return ProcessChannel(node, command, opening, {**os.environ, "RANKDBG": "0"})
+        return ProcessChannel(
+            node,
+            command,
+            opening,
+            {**os.environ, "RANKDBG": "0"},
+            connect_seconds=self._connect_seconds,
+        )
 
     def command_prefix(self, node: str) -> str:
         return ""

@@ -10,15 +10,16 @@ import shlex
 from pathlib import Path
 
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
-from rankdbg.clusters.transport.channel import ProcessChannel
+from rankdbg.clusters.transport.channel import CONNECT_SECONDS, ProcessChannel
 from rankdbg.clusters.transport.sending import REMOTE, give, landing_opening, shell_line
 from rankdbg.errors import BadInput
 
 # Never prompt for a password; detect a dead connection.
 _COMMAND = (
-    *("ssh", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"),
+    *("ssh", "-T", "-o", "BatchMode=yes"),
     *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
 )
+LOGIN_SECONDS = 10.0
 _HOST = re.compile(r"(?P<name>[^\s:,-][^\s:,]*|\[[0-9A-Fa-f:]+\])(?::(?P<port>[0-9]+))?")
 
 
@@ -26,6 +27,8 @@ class Ssh(Cluster):
     def __init__(self, rest: str, options: Options = NO_OPTIONS) -> None:
         self.target = f"ssh:{rest}"
         self._python = options.python
+        self._connect_seconds = options.tolerance(CONNECT_SECONDS)
+        self._login = ("-o", f"ConnectTimeout={options.tolerance(LOGIN_SECONDS):.0f}")
         self._hosts = {text: _words(text) for text in _listed(rest)}
         self._entered: set[str] = set()  # nodes
 
@@ -34,12 +37,14 @@ class Ssh(Cluster):
 
     def open(self, node: str) -> ProcessChannel:
         line = f"exec sh -c {shlex.quote(shell_line(self._python))}"
-        command = [*_COMMAND, *self._hosts[node], line]
+        command = [*_COMMAND, *self._login, *self._hosts[node], line]
         scope = {**REMOTE, "there": self.command_prefix(node)}
         first_time = node not in self._entered
         self._entered.add(node)
         opening = landing_opening(node, scope, lazy=True, guess=first_time)
-        return ProcessChannel(node, command, opening, give=give)
+        return ProcessChannel(
+            node, command, opening, give=give, connect_seconds=self._connect_seconds
+        )
 
     def command_prefix(self, node: str) -> str:
         """What a user types before a command to run it on this node."""

@@ -21,6 +21,7 @@ def open_session(options: argparse.Namespace) -> Session:
         context=options.context,
         kubectl=options.kubectl,
         srun=tuple(options.srun),
+        patience=options.patience,
     )
     targets = options.target or default_target()
     session = Session(targets, options.timeout, reach)

@@ -27,7 +27,7 @@ def connect(
     target: str | Sequence[str] = "local",
     job: str | None = None,
     *,
-    timeout: float = 5.0,
+    timeout: float | None = None,
     progress: Progress | None = None,
     maps: Sequence[str] = (),
     python: str = "",
@@ -35,17 +35,18 @@ def connect(
     context: str = "",
     kubectl: str = "",
     srun: Sequence[str] = (),
+    patience: float = 0.0,
 ) -> JobConnection:
     """Look at a job: here, or wherever `target` says (as `-t` of the command line does).
 
-    `job`: its name, if several run there. `timeout`: seconds that a rank has to answer.
+    `job`: its name, if several run there. `timeout`: seconds that a rank has to answer (5).
     `progress`: called with how many nodes have answered, and how many there are. `maps`: folders
     that lie elsewhere there, LOCAL=REMOTE. The others: how nodes are reached, as the options of
     the command line with the same names.
 
     Nodes are reached with the first question; what cannot be reached raises a RankdbgError then.
     """
-    options = Options(python, container, context, kubectl, tuple(srun))
+    options = Options(python, container, context, kubectl, tuple(srun), patience)
     session = Session(target, timeout, options)
     session.maps = path_maps.parse(maps)
     session.reopens = True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rankdbg import wire
 from rankdbg.node import relay
 from rankdbg.node.machine import processes
+from rankdbg.node.machine.starvation import Starvation
 from rankdbg.node.roster.discovery import Process
 
 TYPE_CHECKING = False
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 Key = tuple[int, int]  # pid, start
 
 # An agent normally responds in milliseconds; one that needs longer than this belongs to
-# a process that holds the GIL, which is read from outside.
+# a process that holds the GIL, which is read from outside, or that gets no CPU.
 AGENT_SECONDS = 1.0
 EACH_SECONDS = 0.002
+# Between two looks at whether a process that is late gets a CPU.
+LOOK_SECONDS = 0.2
 _HOLDS_GIL = ": the process holds the GIL"
 
 
@@ -28,17 +31,44 @@ def ask(
     asked: Mapping[Key, Process],
     questions: Mapping[Key, wire.Message],
     deadline: float,
-    patience: float | None = AGENT_SECONDS,
+    seconds: float | None = AGENT_SECONDS,
     kept: relay.IdleConnections | None = None,
 ) -> dict[Key, Any]:
-    if patience is not None:
-        # Leave half of the time for the look from outside. A thousand take longer than one,
-        # even if none of them is slow.
-        left = deadline - time.monotonic()
-        patience = patience * _crowd() + EACH_SECONDS * len(asked)
-        deadline = time.monotonic() + min(patience, left / 2)
+    """The answers of their agents. `seconds`: how long to wait for one that may hold the GIL; None:
+    until the deadline."""
     sockets = {key: process.socket for key, process in asked.items()}
-    return relay.ask_agents(sockets, questions, deadline, kept)
+    if seconds is None:
+        return relay.ask_agents(sockets, questions, deadline, kept)
+    # Leave half of the time for the look from outside. A thousand take longer than one,
+    # even if none of them is slow.
+    latest = time.monotonic() + (deadline - time.monotonic()) / 2
+    first = time.monotonic() + seconds * _crowd() + EACH_SECONDS * len(asked)
+    late = _Late(latest)
+    begin_to_look = min(first, latest) - LOOK_SECONDS
+    answers = relay.ask_agents(sockets, questions, begin_to_look, kept, late.more_time)
+    return {key: late.in_words(key, answer) for key, answer in answers.items()}
+
+
+class _Late:
+    """Waits longer for processes that get no CPU."""
+
+    def __init__(self, latest: float) -> None:
+        self._latest = latest
+        self._starvation = Starvation()
+        self._starved: set[Key] = set()
+        self._looked = 0.0  # the last time, on time.monotonic()
+
+    def more_time(self, late: Iterable[Key]) -> float:
+        """Until when to wait for these; the first look compares nothing."""
+        now, first = time.monotonic(), not self._looked
+        if now >= self._looked + LOOK_SECONDS:  # in a shorter time little can be seen
+            self._starved = {key for key in late if self._starvation.is_starved(key[0])}
+            self._looked = now
+        return min(self._latest, now + LOOK_SECONDS) if first or self._starved else now
+
+    def in_words(self, key: Key, answer: Any) -> Any:
+        is_late = isinstance(answer, relay.NoAnswer) and answer.why == "late"
+        return relay.NoAnswer("starved") if is_late and key in self._starved else answer
 
 
 def _crowd() -> float:
@@ -116,6 +146,8 @@ def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
     match no.why:
         case "late":
             return f"its agent did not respond within {waited:.1f} s{_HOLDS_GIL}"
+        case "starved":
+            return f"it got no CPU for its answer within {waited:.1f} s: its node is overloaded"
         case "foreign":
             return f"its agent is not asked: {no.detail}"
         case "refused" | "unheard" | "closed":

@@ -8,7 +8,7 @@ import resource
 import selectors
 import time
 from _socket import AF_UNIX, socket
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 
 from rankdbg import wire
 from rankdbg.errors import RankdbgError
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     K = TypeVar("K")
     # "unheard": the agent closed the connection before it read the question. "closed": after that.
     # "foreign": another process than the agent listens there, and was sent nothing.
-    Why = Literal["refused", "foreign", "late", "unheard", "closed", "rubbish", "error"]
+    # "starved": late, but its process got no CPU.
+    Why = Literal["refused", "foreign", "late", "starved", "unheard", "closed", "rubbish", "error"]
 else:
     from rankdbg.process.named_tuples import NamedTuple
 
@@ -88,9 +89,11 @@ def ask_agents(
     questions: Mapping[K, wire.Message],
     deadline: float,
     kept: IdleConnections | None = None,
+    more_time: Callable[[Iterable[K]], float] = lambda late: 0.0,
 ) -> dict[K, Any | NoAnswer]:
-    """The answer of each agent, or why there is none. `deadline` is on time.monotonic()."""
-    results = _ask_once(sockets, questions, deadline, kept)
+    """The answer of each agent, or why there is none. `deadline` is on time.monotonic(); when it has
+    passed, `more_time` may give those that are late another one."""
+    results = _ask_once(sockets, questions, deadline, kept, more_time)
     # An agent closes a connection that was idle too long. And if a program has closed all its
     # descriptors, including the agent's, the first connection fails; the agent then listens
     # again.
@@ -99,7 +102,7 @@ def ask_agents(
         for key, result in results.items()
         if isinstance(result, NoAnswer) and _may_ask_again(questions[key], result)
     }
-    return {**results, **_ask_once(again, questions, deadline, kept)}
+    return {**results, **_ask_once(again, questions, deadline, kept, more_time)}
 
 
 def _may_ask_again(question: wire.Message, no: NoAnswer) -> bool:
@@ -114,6 +117,7 @@ def _ask_once(
     questions: Mapping[K, wire.Message],
     deadline: float,
     kept: IdleConnections | None,
+    more_time: Callable[[Iterable[K]], float],
 ) -> dict[K, Any | NoAnswer]:
     results: dict[K, Any | NoAnswer] = {}
     with selectors.DefaultSelector() as selector:
@@ -135,6 +139,9 @@ def _ask_once(
 
         over = False
         while not over and open_more():
+            if time.monotonic() >= deadline:
+                late = [*unopened, *(entry.data.key for entry in selector.get_map().values())]
+                deadline = more_time(late)
             left = deadline - time.monotonic()
             over = left <= 0  # one last check: this process itself may have been delayed
             longest = FULL_SECONDS if unopened else left

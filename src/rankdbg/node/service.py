@@ -260,7 +260,11 @@ class Service:
         self._roster.read(deadline)
         from rankdbg.node.machine import checking
 
-        return {"findings": checking.check(self._roster.ranks(), deadline)}
+        return {
+            "findings": checking.check(
+                self._roster.ranks(), deadline, question.tolerance(checking.AGENT_SECONDS)
+            )
+        }
 
     # --- what agents answer -----------------------------------------------------------
 
@@ -288,7 +292,7 @@ class Service:
         asked = {key: p for key, p in wanted.items() if p.socket and inquiry.can_answer(p)}
         begun = time.monotonic()
         messages = dict.fromkeys(asked, question)
-        answers = inquiry.ask(asked, messages, deadline, patience=None, kept=kept)
+        answers = inquiry.ask(asked, messages, deadline, seconds=None, kept=kept)
         waited = time.monotonic() - begun
         good, silent = [], []
         for key, process in wanted.items():

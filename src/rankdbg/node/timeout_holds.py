@@ -69,4 +69,4 @@ class Holding:
             if process.alive and process.socket and process.job in self._jobs
         }
         deadline = time.monotonic() + ASK_SECONDS
-        inquiry.ask(asked, dict.fromkeys(asked, question.message()), deadline, patience=None)
+        inquiry.ask(asked, dict.fromkeys(asked, question.message()), deadline, seconds=None)

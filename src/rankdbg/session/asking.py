@@ -33,7 +33,7 @@ class Asking(Connections):
     def __init__(
         self,
         target: str | Sequence[str] = "local",
-        timeout: float = 5.0,
+        timeout: float | None = None,
         options: Options = NO_OPTIONS,
     ) -> None:
         super().__init__(target, timeout, options)
@@ -53,7 +53,7 @@ class Asking(Connections):
     # --- nodes ------------------------------------------------------------------------
 
     def ask_node(self, node: str, question: Question[A], seconds: float) -> A:
-        message = {**question.message(), "timeout": seconds}
+        message = {**question.message(), **self._limits(seconds)}
         return _decoded(node, question, self._channel(node).begin(message).answer(seconds))
 
     def ask_nodes(self, question: Question[A]) -> dict[str, A | RankdbgError]:

@@ -7,18 +7,22 @@ import copy
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting
 from rankdbg.clusters.finding import find_cluster
 from rankdbg.errors import BadInput, RankdbgError
+from rankdbg.session.patience import find_patience
 from rankdbg.session.warm_rosters import is_unchanged
 from rankdbg.wire.streams import Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+# For an answer: the default of --timeout.
+TIMEOUT_SECONDS = 5.0
 # Time for a node to write and send the answer, in addition to its time limit.
 GRACE_SECONDS = 1.0
 # Between two attempts to reconnect to a node.
@@ -29,14 +33,17 @@ class Connections:
     def __init__(
         self,
         target: str | Sequence[str] = "local",
-        timeout: float = 5.0,
+        timeout: float | None = None,
         options: Options = NO_OPTIONS,
     ) -> None:
-        if not 0 < timeout < float("inf"):
+        """`timeout`: for an answer, in seconds; None: the usual one."""
+        if timeout is not None and not 0 < timeout < float("inf"):
             raise BadInput(f"invalid timeout {timeout:g}: expected a number of seconds above 0")
         targets = [target] if isinstance(target, str) else target
-        self.cluster: Cluster = find_cluster(targets, options)
-        self.timeout = timeout
+        self._options = replace(options, patience=find_patience(options.patience))
+        self.cluster: Cluster = find_cluster(targets, self._options)
+        self.timeout = self._options.tolerance(TIMEOUT_SECONDS) if timeout is None else timeout
+        self._grace = self._options.tolerance(GRACE_SECONDS)
         self.progress: Callable[[int, int], None] = lambda done, nodes: None
         self.reopens = False  # reconnect broken channels: for long sessions such as a shell
         self._retry_at: dict[str, tuple[float, float]] = {}  # node -> not before, next pause
@@ -56,7 +63,7 @@ class Connections:
         channels = [c for c in self._channels.values() if not isinstance(c, RankdbgError)]
         for channel in channels:
             channel.hang_up()
-        deadline = time.monotonic() + GRACE_SECONDS
+        deadline = time.monotonic() + self._grace
         for channel in channels:
             channel.close(deadline)
         self.cluster.close()
@@ -79,31 +86,36 @@ class Connections:
 
     def open_stream(self, node: str, where: wire.Message, seconds: float) -> tuple[Stream, Any]:
         """Bytes to and from the debugger of a rank (`process`) or a port of the node (`port`)."""
-        waiting = self._channel(node).begin({"ask": "stream", "timeout": seconds, **where})
-        return waiting.open_stream(seconds + GRACE_SECONDS)
+        waiting = self._channel(node).begin({"ask": "stream", **self._limits(seconds), **where})
+        return waiting.open_stream(seconds + self._grace)
+
+    def _limits(self, seconds: float) -> dict[str, float]:
+        """What each question tells about time: its limit, and how slow the others may be."""
+        patience = self._options.patience
+        return {"timeout": seconds, **({"patience": patience} if patience > 1 else {})}
 
     def _send_all(
         self, messages: dict[str, wire.Message], extra: float = 0.0
     ) -> Iterable[tuple[str, Any]]:
         """Send each node its message, in parallel; an error instead of an answer."""
         seconds = self.timeout + extra
-        patience = seconds + GRACE_SECONDS
+        latest = seconds + self._grace
 
         begun: dict[str, Waiting | RankdbgError] = {}
         for node, message in messages.items():
             try:
-                begun[node] = self._channel(node).begin({**message, "timeout": seconds})
+                begun[node] = self._channel(node).begin({**message, **self._limits(seconds)})
             except RankdbgError as error:
                 begun[node] = error
         reached_again = self._reached_again & messages.keys()
         # Do not wait longer for lost nodes than for the others, if there are others.
-        reach = patience if len(reached_again) < len(messages) else None
+        reach = latest if len(reached_again) < len(messages) else None
         for done, (node, waiting) in enumerate(begun.items()):
             self.progress(done, len(begun))
             try:
                 if isinstance(waiting, RankdbgError):
                     raise waiting
-                answer = waiting.answer(patience, reach if node in reached_again else None)
+                answer = waiting.answer(latest, reach if node in reached_again else None)
             except RankdbgError as error:
                 answer = error
                 self._lost.setdefault(node, error.what)

@@ -46,6 +46,9 @@ else:
         __class_getitem__ = classmethod(type(list[int]))  # as Generic, without typing
 
 
+MOST_PATIENCE = 100.0
+
+
 class BadQuestion(Exception):
     """A question that is not in the table, or has an invalid field."""
 
@@ -56,6 +59,7 @@ BY_NODE: dict[str, type[Question[Any]]] = {}
 
 class Question(_Answered["A_co"]):
     timeout: float = 5.0
+    patience: float = 1.0  # a factor: how much slower than usual the others may be
 
     wire_name, by, repeatable, timed_by, extra, saved = "", "node", False, "node", 0.0, "last"
 
@@ -81,6 +85,10 @@ class Question(_Answered["A_co"]):
     @property
     def limit(self) -> float:
         return min(3600.0, max(0.0, self.timeout))
+
+    def tolerance(self, seconds: float) -> float:
+        """How long to wait for what usually takes much less than this."""
+        return seconds * min(MOST_PATIENCE, max(1.0, self.patience))
 
 
 class RankQuestion(Question["A_co"], by="agent"):

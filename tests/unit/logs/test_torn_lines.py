@@ -77,6 +77,7 @@ def test_torn_lines_that_people_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 @pytest.mark.skipif(not DATA.exists(), reason="the shared data is not here")
 def test_logs_of_crashed_jobs(tmp_path: Path) -> None:
     """In the logs of eight jobs, some with a few torn lines, mending finds these too, and takes hardly

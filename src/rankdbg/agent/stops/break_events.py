@@ -29,7 +29,7 @@ def free_tool() -> int:
     raise RuntimeError("other tools use all of sys.monitoring's identifiers")
 
 
-def watch(anything: bool) -> list[str]:
+def watch(anything: bool, wait: float) -> list[str]:
     """Called when the breaks have changed. Returns the threads that do not notice them: none."""
     global _tool
     if _tool is None and anything:

@@ -19,6 +19,8 @@ if sys.version_info >= (3, 12):
 else:
     from rankdbg.agent.stops.break_tracing import watch
 
+MAIN_SECONDS = 0.5  # the main thread responds in milliseconds, unless it waits in C
+
 _one_at_a_time = threads.new_lock()
 
 
@@ -26,7 +28,14 @@ def listing() -> dict[str, Any]:
     return {"breaks": [entry.report() for entry in breaks.everyone()]}
 
 
-def add(file: str, line: int, condition: str, log: str, together: bool = False) -> dict[str, Any]:
+def add(
+    file: str,
+    line: int,
+    condition: str,
+    log: str,
+    together: bool = False,
+    wait: float = MAIN_SECONDS,
+) -> dict[str, Any]:
     """Set a break, or return why it would never be hit. `together`: it does not count before
     open_from() is called, and the answer contains the counts of this process (break_gates)."""
     file = os.path.normpath(file)
@@ -40,7 +49,7 @@ def add(file: str, line: int, condition: str, log: str, together: bool = False) 
         new.gate = break_gates.Gate()
     with _one_at_a_time:
         breaks.put(new)
-        missed = watch(True)
+        missed = watch(True, wait)
     counts = {"counts": break_gates.counts()} if new.gate is not None else {}
     return {**found, "missed": missed, **counts}
 
@@ -90,7 +99,7 @@ def _lines(codes: list[CodeType]) -> set[int]:
     return {line for code in sources.with_nested(codes) for line in sources.lines_of(code)}
 
 
-def clear(file: str | None, line: int | None) -> dict[str, Any]:
+def clear(file: str | None, line: int | None, wait: float = MAIN_SECONDS) -> dict[str, Any]:
     """Clear one break, or all. Returns their files and lines."""
     with _one_at_a_time:
         cleared = [(entry.file, entry.line) for entry in breaks.everyone()]
@@ -103,7 +112,7 @@ def clear(file: str | None, line: int | None) -> dict[str, Any]:
                 and (sources.matches(wanted, name) or sources.matches(name, wanted))
             ]
         breaks.remove(cleared)
-        missed = watch(bool(breaks.everyone())) if cleared else []
+        missed = watch(bool(breaks.everyone()), wait) if cleared else []
     return {"cleared": [list(key) for key in cleared], "missed": missed}
 
 

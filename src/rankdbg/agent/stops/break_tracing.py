@@ -20,8 +20,6 @@ from typing import Any
 from rankdbg.agent import active, stacks, threads, workers
 from rankdbg.agent.stops import breaks, debugger, sources, stopped_threads
 
-MAIN_SECONDS = 0.5  # the main thread responds in milliseconds, unless it waits in C
-
 # First lines of modules and classes: executing them creates new functions.
 _BEGINNINGS = (0, 1)
 _CO_OPTIMIZED = 1  # a function
@@ -43,8 +41,9 @@ _before: dict[int, Any] = {}  # thread -> its trace function before ours
 _hook_before: Any = None
 
 
-def watch(anything: bool) -> list[str]:
-    """Called when the breaks have changed. Returns the threads that do not notice them."""
+def watch(anything: bool, wait: float) -> list[str]:
+    """Called when the breaks have changed. Returns the threads that do not notice them: also the
+    main thread, if it takes longer than `wait`."""
     global _active, _hook_before, _entries, _lines
     threading: Any = sys.modules.get("threading")
     if threading is not None and anything and threading._trace_hook is not _begin:
@@ -57,7 +56,7 @@ def watch(anything: bool) -> list[str]:
     _entries = _all_entries() if anything else _Anywhere()
     # A thread that is stopped in pdb calls resume() when it continues.
     stopped = stopped_threads.of_thread(threads.main_thread()) is not None
-    main_reached = threads.call_in_main(resume, 0.0 if stopped else MAIN_SECONDS)
+    main_reached = threads.call_in_main(resume, 0.0 if stopped else wait)
     return _missed(main_reached) if anything else []
 
 

@@ -24,10 +24,10 @@ _tool: int | None = None
 _one_at_a_time = threads.new_lock()
 
 
-def pause(seconds: float) -> dict[str, Any]:
+def pause(seconds: float, wait: float = WAIT_SECONDS) -> dict[str, Any]:
     """Ask the main thread to stop, and report whether it has."""
     latest = time.monotonic() + seconds
-    deadline = min(latest, time.monotonic() + WAIT_SECONDS)
+    deadline = min(latest, time.monotonic() + wait)
     if _debugged() is None:
         _ask()
     while (stop := _debugged()) is None and time.monotonic() < deadline:
@@ -37,7 +37,7 @@ def pause(seconds: float) -> dict[str, Any]:
         return {"state": state, "where": stacks.where(), "output": ""}
     _withdraw()  # the thread may have stopped for another reason
     # pdb needs a moment before its first prompt.
-    deadline = min(latest, time.monotonic() + WAIT_SECONDS)
+    deadline = min(latest, time.monotonic() + wait)
     while (report := stop.report())["state"] == "running" and time.monotonic() < deadline:
         threads.pause(_POLL_SECONDS)
     return report

@@ -26,7 +26,7 @@ from rankdbg.clusters.kubernetes.pods import (
     read_pods,
     what_happened,
 )
-from rankdbg.clusters.transport.channel import ProcessChannel
+from rankdbg.clusters.transport.channel import CONNECT_SECONDS, ProcessChannel
 from rankdbg.clusters.transport.launched import Launched
 from rankdbg.clusters.transport.sending import (
     REMOTE,
@@ -62,6 +62,7 @@ class Kubernetes(Cluster):
         self._places: dict[str, tuple[str, str]] = {}  # node -> pod, container
         self._entered: set[str] = set()  # nodes
         self._logs: PodLogs | None = None
+        self._connect_seconds = options.tolerance(CONNECT_SECONDS)
 
     def nodes(self) -> list[str]:
         """All matching pods, also those that cannot be entered: they are listed."""
@@ -133,6 +134,7 @@ class Kubernetes(Cluster):
             give=give,
             hint=self._pods.kubectl.readiness_hint,
             start=lambda: self._start(pod, container, partial(Launched, command, whose=node)),
+            connect_seconds=self._connect_seconds,
         )
 
     def _start(

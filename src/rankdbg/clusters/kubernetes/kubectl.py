@@ -43,6 +43,7 @@ class Kubectl:
         self._program = _find_program(options.kubectl)
         self.name = os.path.basename(self._program[0])
         self._context = ["--context", options.context] if options.context else []
+        self._get_seconds = options.tolerance(GET_SECONDS)
         self._where = [*self._context, *(["-n", namespace] if namespace else [])]
 
     def exec_command(self, pod: str, container: str, line: str) -> list[str]:
@@ -130,9 +131,9 @@ class Kubectl:
         except OSError as error:
             raise NodeFailed(f"cannot start {self._program[0]}: {error.strerror}") from None
         try:
-            output, complaint = process.communicate(timeout=GET_SECONDS)
+            output, complaint = process.communicate(timeout=self._get_seconds)
         except subprocess.TimeoutExpired:
-            what = f"{self.shown(*words)} got no response within {GET_SECONDS:g} s"
+            what = f"{self.shown(*words)} got no response within {self._get_seconds:g} s"
             raise NodeFailed(what, hint=self.readiness_hint) from None
         finally:
             if process.returncode is None:

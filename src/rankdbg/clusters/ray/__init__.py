@@ -66,6 +66,7 @@ class Ray(Cluster):
         self._address = _checked(rest)
         self.target = f"ray:{self._address}"
         self._python = options.python
+        self._connect_seconds = options.tolerance(CONNECT_SECONDS)
         self._driver: Driver | None = None
         self._nodes: list[str] = []  # as the last driver knew them
         self._here = Here()
@@ -112,7 +113,7 @@ class Ray(Cluster):
             self._driver.hang_up()
 
     def _connect(self) -> None:
-        self._driver = driver = Driver(self._find_python(), self._address)
+        self._driver = driver = Driver(self._find_python(), self._address, self._connect_seconds)
         self._nodes = list(driver.nodes)
         if not self._here.name:
             self._here = driver.here
@@ -191,9 +192,10 @@ def _find_python() -> str:
 class Driver:
     """The process that owns the actors, and its information about the cluster."""
 
-    def __init__(self, python: str, address: str) -> None:
+    def __init__(self, python: str, address: str, connect_seconds: float) -> None:
         self.failure: RankdbgError | None = None
         self._address = address
+        self.connect_seconds = connect_seconds
         self._noise = b""
         self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._channels: dict[str, RayChannel] = {}
@@ -216,10 +218,10 @@ class Driver:
             start[part] = (PACKAGE / f"clusters/ray/ray_{part}.py").read_text()
         self._process.send(json.dumps(start).encode() + b"\n")
         try:
-            said = self._said.get(timeout=CONNECT_SECONDS)
+            said = self._said.get(timeout=self.connect_seconds)
         except queue.Empty:
             self._process.wait_or_kill(time.monotonic())
-            said = {"error": f"no response within {CONNECT_SECONDS:g} s"}
+            said = {"error": f"no response within {self.connect_seconds:g} s"}
         if "nodes" not in said:
             why = said.get("error") or "; ".join(last_lines(self._noise))
             self.failure = NodeFailed(
@@ -357,7 +359,7 @@ class RayChannel:
         self._ident = ident
         send: Callable[[wire.Message], None] = self._send
         opening = landing_opening(name, REMOTE)
-        self.conversation = Conversation(name, send, opening, CONNECT_SECONDS)
+        self.conversation = Conversation(name, send, opening, driver.connect_seconds)
         carrier.shared().on_rounds(self.conversation.keep_alive)
 
     @property

@@ -94,8 +94,8 @@ class Slurm(Cluster):
         if asked_for in self._out:
             raise NodeFailed(self._out[asked_for])
         usable = [node for node in nodes if node not in self._out]
-        channels = [NodeChannel(node, self._scope(node)) for node in usable]
-        Step(channels, self._command, lambda: slurm_jobs.why_lost(self._job))
+        channels = [NodeChannel(node, self._scope(node), self._options) for node in usable]
+        Step(channels, self._command, lambda: slurm_jobs.why_lost(self._job), self._options)
         self._channels.update({channel.node: channel for channel in channels})
 
     def _look_at_nodes(self) -> None:

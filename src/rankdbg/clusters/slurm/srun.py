@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rankdbg import wire
+from rankdbg.clusters import Options
 from rankdbg.clusters.slurm.slurm_jobs import OWN_STEPS, environment
 from rankdbg.clusters.transport import carrier
 from rankdbg.clusters.transport.channel import CONNECT_SECONDS, Conversation, Waiting, last_lines
@@ -67,13 +68,15 @@ def srun_command(job: str, nodes: Sequence[str], options: Sequence[str], python:
 class NodeChannel:
     """The connection to one node, through the step that reaches it."""
 
-    def __init__(self, node: str, scope: dict[str, Any]) -> None:
+    def __init__(self, node: str, scope: dict[str, Any], options: Options) -> None:
         self.node = node
         self.asked = False
         self.begun = False  # an answer has come
         self.step: Step | None = None
         scope = {**scope, "line": LONGEST_LINE}
-        self.conversation = Conversation(node, self._send, landing_opening(node, scope))
+        opening = landing_opening(node, scope)
+        connect_seconds = options.tolerance(CONNECT_SECONDS)
+        self.conversation = Conversation(node, self._send, opening, connect_seconds)
 
     @property
     def failure(self) -> RankdbgError | None:
@@ -119,11 +122,16 @@ class Step:
     """
 
     def __init__(
-        self, channels: Iterable[NodeChannel], launch: Launch, why_ended: Callable[[], str]
+        self,
+        channels: Iterable[NodeChannel],
+        launch: Launch,
+        why_ended: Callable[[], str],
+        options: Options,
     ) -> None:
         self._channels = {channel.node: channel for channel in channels}
         self._launch = launch
         self._why_ended = why_ended
+        self._options = options
         self._left: set[str] = set()
         self._nodes: dict[int, str] = {}  # by the number of the task
         self._parts: dict[int, wire.Continued] = {}
@@ -270,7 +278,8 @@ class Step:
     def _watch_launch(self) -> None:
         heard = 0
         while not self.ended and heard < len(self._channels):
-            if not self._wait_for_more_than(heard, STALLED_SECONDS if heard else CONNECT_SECONDS):
+            seconds = self._options.tolerance(STALLED_SECONDS if heard else CONNECT_SECONDS)
+            if not self._wait_for_more_than(heard, seconds):
                 if heard:
                     carrier.shared().soon(self._start_again)
                 return
@@ -297,7 +306,7 @@ class Step:
     def _move(self, channels: list[NodeChannel]) -> None:
         if channels:
             try:
-                Step(channels, self._launch, self._why_ended)
+                Step(channels, self._launch, self._why_ended, self._options)
             except NodeFailed as error:
                 for channel in channels:
                     channel.fail(error.what)

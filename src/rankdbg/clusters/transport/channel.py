@@ -114,7 +114,7 @@ class Conversation:
         node: str,
         send: Callable[[wire.Message], None],
         opening: Opening,
-        patience: float = CONNECT_SECONDS,
+        connect_seconds: float = CONNECT_SECONDS,
         hint: str = "",
         give: Callable[[str], wire.Message] | None = None,
     ) -> None:
@@ -126,7 +126,7 @@ class Conversation:
         self.failure: RankdbgError | None = None
         self.noise = b""
         self._send = send
-        self._patience = patience
+        self._connect_seconds = connect_seconds
         self._opening: Opening | None = opening
         self._holds_back = True  # questions, until the node can hear them
         self._ids = itertools.count(1)
@@ -233,7 +233,7 @@ class Conversation:
         """Returns when that was. Connecting may take longer than a response."""
         while not self._is_open.wait(self._time_to_connect()):
             if not self._time_to_connect():
-                what = f"cannot reach {self.node}: no response within {self._patience:g} s"
+                what = f"cannot reach {self.node}: no response within {self._connect_seconds:g} s"
                 self.fail(NodeFailed(what, *last_lines(self.noise), hint=self.hint))
         if self.failure is not None:
             raise self.failure
@@ -241,7 +241,7 @@ class Conversation:
 
     def _time_to_connect(self) -> float:
         """The seconds left for a sign of life of the node while connecting."""
-        return max(0.0, self._alive + self._patience - time.monotonic())
+        return max(0.0, self._alive + self._connect_seconds - time.monotonic())
 
     def wait_until_settled(self, seconds: float) -> None:
         """Wait until it is open or has failed, at most this long."""
@@ -286,17 +286,21 @@ class ProcessChannel:
         hint: str = "",
         give: Callable[[str], wire.Message] | None = None,
         start: Callable[[], Program] | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         """`preamble`: bytes for the started program, before the conversation. `hint`: the next
         step if the node does not respond. `give`: the message with a tool that the opening
-        has offered. `start`: another way to start the command."""
+        has offered. `start`: another way to start the command. `connect_seconds`: for a sign of
+        life of the node until it is reached."""
         self._explain = explain or self._ended
         self._all_said = threading.Event()
         self._lines = wire.Lines()
         self._process: Program = start() if start else Launched(command, environment, whose=node)
         if preamble:
             self._process.send(preamble)
-        self._conversation = Conversation(node, self._send, opening, hint=hint, give=give)
+        self._conversation = Conversation(
+            node, self._send, opening, connect_seconds, hint=hint, give=give
+        )
         carrier.shared().on_rounds(self._conversation.keep_alive)
         self._process.listen(self._hear, self._hear_complaint)
 

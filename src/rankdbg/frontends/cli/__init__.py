@@ -280,9 +280,16 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",
         type=seconds,
-        default=5.0,
         metavar="SECONDS",
         help="how long to wait for a response (default: 5)",
+    )
+    parser.add_argument(
+        "--patience",
+        type=patience,
+        default=0.0,
+        metavar="N",
+        help="for slow nodes, networks and disks: wait N times as long for what usually comes "
+        "at once (default: RANKDBG_PATIENCE, or 1)",
     )
 
 
@@ -329,6 +336,15 @@ def seconds(text: str) -> float:
             f"invalid time {text!r}: expected a number of seconds above 0"
         )
     return value
+
+
+def patience(text: str) -> float:
+    from rankdbg.session.patience import parse_patience
+
+    try:
+        return parse_patience(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"invalid patience {text!r}: {error}") from None
 
 
 def positive(text: str) -> int:

@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         ranks = [rank for rank in chosen if rank.kind == "rank"]
         if options.every:
             comparing.check_steps(session, ranks, all_ranks)
-        limit = max(comparing.TIMEOUT, options.timeout)
+        limit = max(comparing.TIMEOUT, session.timeout)
         found = comparing.compare(
             session, ranks, all_ranks, kinds, across, first=options.first, timeout=limit
         )

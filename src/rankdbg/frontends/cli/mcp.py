@@ -112,6 +112,7 @@ def _connector(
             context=options.context,
             kubectl=options.kubectl,
             srun=options.srun,
+            patience=options.patience,
         )
 
     return connect
@@ -125,6 +126,7 @@ def _words(options: argparse.Namespace) -> list[str]:
     for name in ("saved", "job", "python", "container", "context", "kubectl"):
         if value := getattr(options, name):
             words.append(f"--{name}={os.path.abspath(value) if name == 'saved' else value}")
-    if options.timeout != 5.0:
-        words.append(f"--timeout={options.timeout:g}")
+    for name in ("timeout", "patience"):
+        if value := getattr(options, name):
+            words.append(f"--{name}={value:g}")
     return words

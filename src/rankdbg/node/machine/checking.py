@@ -26,11 +26,11 @@ from rankdbg.wire.questions import Ping
 AGENT_SECONDS = 5.0
 
 
-def check(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
+def check(ranks: Sequence[Process], deadline: float, agent_seconds: float) -> dict[str, Any]:
     """Each finding: {"works": true, false or null for what cannot be tried, "text": ...}."""
     return {
         "rankdbg": _finding(True, _about_us()),
-        "agents": _agents(ranks, deadline),
+        "agents": _agents(ranks, deadline, agent_seconds),
         "agents' directory": _directory(),
         "py-spy": _pyspy(ranks, deadline),
         **_debuggers(deadline),
@@ -55,11 +55,11 @@ def _user() -> str:
         return f"uid {os.geteuid()}"
 
 
-def _agents(ranks: Sequence[Process], deadline: float) -> dict[str, Any]:
+def _agents(ranks: Sequence[Process], deadline: float, seconds: float) -> dict[str, Any]:
     if not ranks:
         return _finding(None, "no ranks on this node; start a job with: rankdbg run -- COMMAND")
     asked = {p.key: p for p in ranks if p.socket and inquiry.can_answer(p)}
-    answers = inquiry.ask(asked, dict.fromkeys(asked, Ping().message()), deadline, AGENT_SECONDS)
+    answers = inquiry.ask(asked, dict.fromkeys(asked, Ping().message()), deadline, seconds)
     good = sum(not isinstance(answer, relay.NoAnswer) for answer in answers.values())
     if good == len(ranks):
         return _finding(True, "all ranks have one that responds")

@@ -30,6 +30,8 @@ class Sampler:
         self._all_threads = asked.threads == "all"
         self._locals = asked.locals
         self._tasks = asked.tasks
+        self._patience = asked.patience
+        self._agent_seconds = asked.tolerance(inquiry.AGENT_SECONDS)
         self._deadline = deadline
         engine = asked.engine or ("py-spy" if asked.outside else "agent")
         by_agents = engine == "agent"
@@ -55,12 +57,12 @@ class Sampler:
 
     def sample(self) -> None:
         threads = "all" if self._all_threads else "main"
-        asked = ReadStacks(threads=threads, locals=self._locals, tasks=self._tasks)
-        question = asked.message()
-        begun = time.monotonic()
-        answers = inquiry.ask(
-            self._by_agent, dict.fromkeys(self._by_agent, question), self._deadline
+        asked = ReadStacks(
+            threads=threads, locals=self._locals, tasks=self._tasks, patience=self._patience
         )
+        questions = dict.fromkeys(self._by_agent, asked.message())
+        begun = time.monotonic()
+        answers = inquiry.ask(self._by_agent, questions, self._deadline, self._agent_seconds)
         waited = time.monotonic() - begun
         for key, outcome in answers.items():
             if isinstance(outcome, dict) and isinstance(outcome.get("threads"), list):

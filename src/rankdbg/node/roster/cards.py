@@ -34,7 +34,9 @@ class Cards:
         self._others: dict[Key, tuple[Any, int]] = {}
         self._to_renew: SimpleQueue[Mapping[Key, Process]] | None = None
 
-    def ask(self, found: list[Process], deadline: float, warm: bool) -> dict[Key, str]:
+    def ask(
+        self, found: list[Process], deadline: float, warm: bool, agent_seconds: float
+    ) -> dict[Key, str]:
         """Update the labels; returns the processes without a response, and why. `warm`: processes
         that were not ranks the last time are asked, but not waited for."""
         asked = {p.key: p for p in found if p.alive and p.socket and inquiry.can_answer(p)}
@@ -43,7 +45,7 @@ class Cards:
         answers = {**remembered, **self._announced(asked)}
         unknown = {key: process for key, process in asked.items() if key not in answers}
         begun = time.monotonic()
-        answers.update(self._ask(unknown, deadline))
+        answers.update(self._ask(unknown, deadline, agent_seconds))
         waited = time.monotonic() - begun
         self.unchanged = not unknown and answers == self._answers
         self._answers = answers
@@ -75,9 +77,14 @@ class Cards:
                 found[key] = answer
         return found
 
-    def _ask(self, processes: Mapping[Key, Process], deadline: float) -> dict[Key, Any]:
+    def _ask(
+        self,
+        processes: Mapping[Key, Process],
+        deadline: float,
+        agent_seconds: float = inquiry.AGENT_SECONDS,
+    ) -> dict[Key, Any]:
         questions = dict.fromkeys(processes, ReadCard().message())
-        return inquiry.ask(processes, questions, deadline, kept=self._kept)
+        return inquiry.ask(processes, questions, deadline, agent_seconds, kept=self._kept)
 
     def _renew_soon(self, others: Mapping[Key, Process]) -> None:
         if self._to_renew is None:

@@ -96,7 +96,7 @@ class NodeRoster:
             self._announcements.watch(asked)
             found.processes = asked
         moment = self._repeated.moment(asked)
-        silent = self._cards.ask(asked, deadline, warm)
+        silent = self._cards.ask(asked, deadline, warm, question.tolerance(inquiry.AGENT_SECONDS))
         about = [known, question.job, [(p.key, p.alive) for p in asked]] if warm else []
         if about and about == self._about and self._cards.unchanged:
             found.processes = [*self.known.values()]

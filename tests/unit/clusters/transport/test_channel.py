@@ -20,7 +20,7 @@ def opening() -> Opening:
 
 def test_what_is_sent_over_a_slow_line_takes_its_time() -> None:
     """As long as the node says that it is coming, and no longer."""
-    conversation = Conversation("far", lambda message: None, opening(), patience=0.3)
+    conversation = Conversation("far", lambda message: None, opening(), connect_seconds=0.3)
     over = threading.Event()
 
     def tell() -> None:
@@ -40,7 +40,7 @@ def test_what_is_sent_over_a_slow_line_takes_its_time() -> None:
 
 
 def test_silence() -> None:
-    conversation = Conversation("far", lambda message: None, opening(), patience=0.1)
+    conversation = Conversation("far", lambda message: None, opening(), connect_seconds=0.1)
     conversation.feed(b'{"coming": 1}')
     with pytest.raises(NodeFailed, match=r"cannot reach far: no response within 0\.1 s"):
         conversation.wait_until_open()
