@@ -156,7 +156,7 @@ def test_what_was_sent_is_kept(
     packed: list[str] = []
     monkeypatch.setattr(sending, "_packed", lambda kind: packed.append(kind) or pack(kind))
     monkeypatch.setenv("PATH", all_there.environment()["PATH"])
-    without = Options(python=str(bare_python))
+    without = Options(python=str(bare_python), patience=8.0)
     host = all_there.names[0]
     place = all_there.scratch / host / "agents/sent"
 

@@ -37,7 +37,7 @@ class Gate:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "pytest.ini").write_text(
-            "[pytest]\naddopts = -q\nmarkers =\n  machine\n  extra\n"
+            "[pytest]\naddopts = -q -p xdist\nmarkers =\n  machine\n  extra\n"
         )
         shutil.copy(GATE, folder / "gate.py")
         self.quarantine = folder / "quarantine.txt"
@@ -51,7 +51,7 @@ class Gate:
         # Each pytest would load plug-ins for longer than its tests take.
         inherited["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         result = subprocess.run(
-            [sys.executable, "gate.py", "-p", "xdist", "-p", "no:cacheprovider", *words],
+            [sys.executable, "gate.py", "-p", "no:cacheprovider", *words],
             cwd=self._folder,
             env=inherited,
             capture_output=True,

@@ -202,8 +202,8 @@ def _set_break(question: asked.SetBreak, current_card: Card) -> Any:
     from rankdbg.agent.stops import break_requests
 
     place = question.file, question.line
-    how = question.condition, question.log, question.together
-    return break_requests.add(*place, *how, wait=question.tolerance(break_requests.MAIN_SECONDS))
+    wait = question.tolerance(break_requests.MAIN_SECONDS)
+    return break_requests.add(*place, question.condition, question.log, question.together, wait)
 
 
 def _open_breaks(question: asked.OpenBreaks, current_card: Card) -> Any:
