@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
+import pytest
+
 from jobs import PROGRAMS, Job
+from rankdbg.clusters import Options, ssh
+from rankdbg.errors import NodeFailed, RankdbgError
+from rankdbg.session import Session
 from starving import another_at_work, only_when_idle
 
 SLOW_TEXT = """
@@ -61,3 +67,29 @@ def test_a_rank_without_cpu(job: Job, tmp_path: Path) -> None:
         only_when_idle(slow.pid, cpu)
         found = job.json("stacks", "--threads", "all", "--patience", 50, "--timeout", 240)
     assert found["sources"] == {"0": "agent", "1": "agent"}
+
+
+SLOW_SSH = """#!/bin/sh
+echo "$@" > {said}
+sleep 2
+for last; do :; done
+exec sh -c "$last"
+"""
+
+
+def test_a_node_that_is_reached_late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ssh's own limit, too."""
+    said = tmp_path / "said"
+    program = tmp_path / "ssh"
+    program.write_text(SLOW_SSH.format(said=said))
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("RANKDBG_DIR", str(tmp_path / "agents"))
+    monkeypatch.setattr(ssh, "CONNECT_SECONDS", 1.0)
+    with Session("ssh:far") as session, pytest.raises(NodeFailed, match="no response within 1 s"):
+        session.roster()
+    assert "ConnectTimeout=10 " in said.read_text()
+    with Session("ssh:far", options=Options(patience=60)) as session:
+        found = session.check()["far"]
+        assert not isinstance(found, RankdbgError), found
+    assert "ConnectTimeout=600 " in said.read_text()

@@ -10,20 +10,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rankdbg.node.machine.starvation import Starvation
-from starving import COMPUTES, another_at_work, only_when_idle
+from starving import another_at_work, only_when_idle
 from waiting import wait_for
 
-SLEEPS = "import time; time.sleep(3600)"
+COMPUTES = "print(flush=True)\nwhile True: pass"
+SLEEPS = "import time; print(flush=True); time.sleep(3600)"
 
 
 @contextmanager
 def running(code: str) -> Iterator[int]:
-    process = subprocess.Popen([sys.executable, "-S", "-c", code])
+    """It has started: that takes a CPU."""
+    words = [sys.executable, "-S", "-c", code]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
     try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
         yield process.pid
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def looks(pid: int) -> Iterator[bool]:
@@ -47,7 +52,7 @@ def test_asleep() -> None:
     with another_at_work() as cpu, running(SLEEPS) as asleep:
         only_when_idle(asleep, cpu)
         seen = looks(asleep)
-        wait_for(lambda: not any(next(seen) for _ in range(5)))  # it has started
+        wait_for(lambda: not any(next(seen) for _ in range(5)))  # it has come to rest
 
 
 def test_computes() -> None:
