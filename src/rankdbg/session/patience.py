@@ -16,9 +16,7 @@ VARIABLE = "RANKDBG_PATIENCE"
 
 def find_patience(given: float = 0.0) -> float:
     """The one that was given, or that of the environment, or 1. Raises BadInput."""
-    text, name = (
-        (f"{given:g}", "patience ") if given else (os.environ.get(VARIABLE), f"{VARIABLE}=")
-    )
+    text, name = (str(given), "patience ") if given else (os.environ.get(VARIABLE), f"{VARIABLE}=")
     try:
         return parse_patience(text or "1")
     except ValueError as error:
