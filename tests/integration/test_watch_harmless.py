@@ -208,6 +208,10 @@ def test_mistakes_are_said_before_the_command_starts(job: Job, tmp_path: Path) -
     ):
         done = job.cli("watch", *words, cwd=tmp_path)
         assert (done.returncode, complaint in done.stderr) == (2, True), done.stderr
+    impatient = job.cli(
+        "watch", "--", "touch", "started", cwd=tmp_path, env={"RANKDBG_PATIENCE": "x"}
+    )
+    assert (impatient.returncode, "RANKDBG_PATIENCE=x" in impatient.stderr) == (2, True)
     assert not (tmp_path / "started").exists()
 
 

@@ -24,7 +24,7 @@ class Monarch(Cluster):
             raise BadInput(
                 f"invalid target monarch:{rest}: monarch takes no argument", hint=_ELSEWHERE
             )
-        self._machine = Local(scope=SCOPE)
+        self._machine = Local(options=options, scope=SCOPE)
 
     def nodes(self) -> list[str]:
         return self._machine.nodes()

@@ -147,7 +147,10 @@ def why_silent(process: Process, no: relay.NoAnswer, waited: float) -> str:
         case "late":
             return f"its agent did not respond within {waited:.1f} s{_HOLDS_GIL}"
         case "starved":
-            return f"it got no CPU for its answer within {waited:.1f} s: its node is overloaded"
+            return (
+                f"it got no CPU to answer within {waited:.1f} s: "
+                "its node or container is short of CPU"
+            )
         case "foreign":
             return f"its agent is not asked: {no.detail}"
         case "refused" | "unheard" | "closed":

@@ -260,11 +260,8 @@ class Service:
         self._roster.read(deadline)
         from rankdbg.node.machine import checking
 
-        return {
-            "findings": checking.check(
-                self._roster.ranks(), deadline, question.tolerance(checking.AGENT_SECONDS)
-            )
-        }
+        agent_seconds = question.tolerance(checking.AGENT_SECONDS)
+        return {"findings": checking.check(self._roster.ranks(), deadline, agent_seconds)}
 
     # --- what agents answer -----------------------------------------------------------
 

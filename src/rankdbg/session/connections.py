@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # For an answer: the default of --timeout.
 TIMEOUT_SECONDS = 5.0
-# Time for a node to write and send the answer, in addition to its time limit.
+# Time for a node to write and send the answer, in addition to its time limit; and to end.
 GRACE_SECONDS = 1.0
 # Between two attempts to reconnect to a node.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -63,7 +63,7 @@ class Connections:
         channels = [c for c in self._channels.values() if not isinstance(c, RankdbgError)]
         for channel in channels:
             channel.hang_up()
-        deadline = time.monotonic() + self._grace
+        deadline = time.monotonic() + GRACE_SECONDS
         for channel in channels:
             channel.close(deadline)
         self.cluster.close()

@@ -58,7 +58,7 @@ def ask(process: Process) -> str:
 def test_without_cpu(tmp_path: Path) -> None:
     with silent_agent(tmp_path, "pass") as agent, another_at_work() as cpu:
         only_when_idle(agent.pid, cpu)
-        expected = "it got no CPU for its answer within 1.0 s: its node is overloaded"
+        expected = "it got no CPU to answer within 1.0 s: its node or container is short of CPU"
         wait_for(lambda: ask(agent) == expected)
 
 

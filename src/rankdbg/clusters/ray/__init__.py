@@ -26,6 +26,7 @@ from typing import Any
 from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.transport import carrier
+from rankdbg.clusters.transport.channel import CONNECT_SECONDS as NODE_SECONDS
 from rankdbg.clusters.transport.channel import Conversation, ProcessChannel, Waiting, last_lines
 from rankdbg.clusters.transport.launched import Launched
 from rankdbg.clusters.transport.sending import PACKAGE, REMOTE, landing_opening, shell_line
@@ -67,6 +68,7 @@ class Ray(Cluster):
         self.target = f"ray:{self._address}"
         self._python = options.python
         self._connect_seconds = options.tolerance(CONNECT_SECONDS)
+        self._here_seconds = options.tolerance(NODE_SECONDS)
         self._driver: Driver | None = None
         self._nodes: list[str] = []  # as the last driver knew them
         self._here = Here()
@@ -83,7 +85,7 @@ class Ray(Cluster):
             self._connect()
         channel: RayChannel | HereChannel
         if node == self._here.name:
-            channel = HereChannel(self._here, self._find_python(), self)
+            channel = HereChannel(self._here, self._find_python(), self, self._here_seconds)
         else:
             channel = self._usable_driver(node).open(node, self)
         self._users.add(channel)
@@ -388,10 +390,11 @@ class RayChannel:
 class HereChannel(ProcessChannel):
     """The node of the driver, inspected by a separate process."""
 
-    def __init__(self, here: Here, python: str, cluster: Ray) -> None:
+    def __init__(self, here: Here, python: str, cluster: Ray, connect_seconds: float) -> None:
         self._cluster = cluster
         command = [python, "-c", _BESIDE_THE_RAYLET, str(here.raylet), shell_line()]
-        super().__init__(here.name, command, landing_opening(here.name, REMOTE))
+        opening = landing_opening(here.name, REMOTE)
+        super().__init__(here.name, command, opening, connect_seconds=connect_seconds)
 
     def begin(self, message: wire.Message) -> Waiting:
         if message.get("ask") == "roster" and (known := self._cluster.known_here()) is not None:

@@ -112,10 +112,13 @@ def seconds_or_none(text: str) -> float:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.session.patience import find_patience
     from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
     settings = _settings(options)
-    load_hang_rules(settings.rules)  # report errors in them now, not when the job hangs
+    # Report errors in these now, not when the job runs or hangs.
+    load_hang_rules(settings.rules)
+    find_patience(options.patience)
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if command:
         return _watch_command(options, settings, command)

@@ -19,7 +19,7 @@ SLEEPS = "import time; print(flush=True); time.sleep(3600)"
 
 @contextmanager
 def running(code: str) -> Iterator[int]:
-    """It has started: that takes a CPU."""
+    """A process that has started, for which it needs a CPU."""
     words = [sys.executable, "-S", "-c", code]
     process = subprocess.Popen(words, stdout=subprocess.PIPE)
     try:
