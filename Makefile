@@ -20,7 +20,7 @@ check: $(VENV)/.checked-with ## ruff, mypy and the quick unit tests: no torch, R
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
 unit: $(VENV)/.checked-with
-	$(BIN)/pytest -n 2 -m "not slow" tests/unit
+	$(BIN)/pytest -n 2 --without-torch -m "not slow and not extra" tests/unit
 
 test: $(VENV)/.tested-with ## install what the tests need, and run them
 	@$(MAKE) --no-print-directory lint

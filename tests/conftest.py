@@ -49,6 +49,22 @@ KEPT = re.compile(
 )
 
 
+_LOADS_TORCH = re.compile(r"^(?:import|from) torch\b|^torch\b.* = ", re.MULTILINE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--without-torch",
+        action="store_true",
+        help="leave out files that load torch: that takes longer than all other unit tests",
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_test = collection_path.match("test_*.py") and config.getoption("without_torch")
+    return True if is_test and _LOADS_TORCH.search(collection_path.read_text()) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest-timeout reads it
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.timeout is None:

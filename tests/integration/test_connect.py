@@ -115,6 +115,24 @@ def test_progress_is_called(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls.count((1, 1)) == 2  # the roster, and the question
 
 
+def test_progress_can_end_a_question(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it raises comes out; the next question is answered, and not by the late answer."""
+    start(job, "waits")
+    monkeypatch.setenv("RANKDBG_DIR", str(job.directory))
+    patient = [False]
+
+    def progress(done: int, nodes: int) -> None:
+        if not patient[0] and done < nodes:
+            raise InterruptedError
+
+    with rankdbg.connect(job=job.name, progress=progress) as connected:
+        for _ in range(3):
+            with pytest.raises(InterruptedError):
+                connected.ask("rank")
+        patient[0] = True
+        assert connected.ask("6 * 7").as_json()["groups"][0]["value"] == "42"
+
+
 def test_why_and_watch(job: Job, connected: JobConnection, tmp_path: Path) -> None:
     """why() names the culprit; watch() yields the same verdict on a job that hung before, and
     ends by itself."""

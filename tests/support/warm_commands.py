@@ -15,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+from pathlib import Path
 from typing import IO, Any
 
 from torch_ranks import PROGRAMS
+from waiting import PATIENCE
 
 # What a fork can be told. Whatever else subprocess.run() can do needs a real start.
 TOLD = {"env", "cwd", "input", "timeout", "memory"}
@@ -64,9 +66,29 @@ def run(
             try:
                 status = int(answers.readline())
             except TimeoutError:
+                print(_where_they_are(pid))  # pytest shows it with the failure
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(words, timeout or 0.0, output.so_far) from None
     return subprocess.CompletedProcess(words, status, output.text(timeout), error.text(timeout))
+
+
+def _where_they_are(pid: int) -> str:
+    """The stacks of a command that does not end, and of what it has started."""
+    children = [
+        int(child)
+        for listed in Path(f"/proc/{pid}/task").glob("*/children")
+        for child in listed.read_text().split()
+    ]
+    return "\n".join(
+        subprocess.run(
+            [Path(sys.executable).with_name("py-spy"), "dump", "--pid", str(each)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        ).stdout
+        for each in (pid, *children)
+    )
 
 
 class _Reader(threading.Thread):

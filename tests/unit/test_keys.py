@@ -80,7 +80,8 @@ def test_nothing_is_keyed_by_a_number_alone() -> None:
         f"{path.relative_to(SOURCE)}:{line}"
         for path in sorted(SOURCE.rglob("*.py"))
         if not any(str(path.relative_to(SOURCE)).startswith(place) for place in EXCEPTIONS)
-        for line in keyed_by_number(ast.parse(path.read_text()))
+        if ".number" in (text := path.read_text())
+        for line in keyed_by_number(ast.parse(text))
     ]
     assert wrong == []
 

@@ -40,9 +40,9 @@ def connect(
     """Look at a job: here, or wherever `target` says (as `-t` of the command line does).
 
     `job`: its name, if several run there. `timeout`: seconds that a rank has to answer (5).
-    `progress`: called with how many nodes have answered, and how many there are. `maps`: folders
-    that lie elsewhere there, LOCAL=REMOTE. The others: how nodes are reached, as the options of
-    the command line with the same names.
+    `progress`: called with how many nodes have answered, and how many there are, in the thread that
+    asks; what it raises ends the question. `maps`: folders that lie elsewhere there, LOCAL=REMOTE.
+    The others: how nodes are reached, as the options of the command line with the same names.
 
     Nodes are reached with the first question; what cannot be reached raises a RankdbgError then.
     """

@@ -435,6 +435,7 @@ def test_no_numbers() -> None:
     assert refusal("0", [make_rank(1)]).why[2] == "no process of this job has a rank"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

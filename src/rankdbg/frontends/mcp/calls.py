@@ -107,7 +107,7 @@ class Calls:
     ) -> Answered:
         arguments["job"] = arguments["job"] or self.settings.job
         try:
-            with self._connections.use(targets) as (connection, running.shared):
+            with self._connections.use(targets, running.stop) as (connection, running.shared):
                 view = connection.of(arguments["job"])
                 ranks = arguments.get("ranks") or ALL
                 view = view if ranks == ALL else view.select(ranks)

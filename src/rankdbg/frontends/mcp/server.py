@@ -1,7 +1,7 @@
 """The protocol: MCP on stdin and stdout, by the official package `mcp`.
 
-Questions run in threads, since they wait for nodes: a call that is cancelled is let go of, and what
-its thread still returns is dropped. When the client closes stdin, all connections are closed; node
+Questions run in threads, since they wait for nodes: a call that is cancelled is let go of at once. Its
+thread asks no further; what a node still answers is dropped. When the client closes stdin, all connections are closed; node
 processes end with them.
 """
 

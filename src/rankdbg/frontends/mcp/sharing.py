@@ -12,6 +12,11 @@ from rankdbg.investigations.connection import JobConnection
 
 IDLE_SECONDS = 300.0
 
+
+class Cancelled(Exception):
+    """Nobody waits for the answer of this call any more."""
+
+
 Connect = Callable[[tuple[str, ...], Callable[[int, int], None]], JobConnection]
 
 
@@ -24,9 +29,14 @@ class Shared:
     idle_since: float = 0.0
     nodes: tuple[int, int] = (0, 0)
     opening: threading.Lock = field(default_factory=threading.Lock)
+    stops: dict[int, threading.Event] = field(default_factory=dict)  # by the thread of a call
 
     def note_progress(self, done: int, nodes: int) -> None:
+        """Before each answer of a node: a call that was cancelled asks no further."""
         self.nodes = done, nodes
+        stop = self.stops.get(threading.get_ident())
+        if stop is not None and stop.is_set():
+            raise Cancelled
 
 
 class SharedConnections:
@@ -44,8 +54,11 @@ class SharedConnections:
         self._closed = False
 
     @contextmanager
-    def use(self, targets: tuple[str, ...]) -> Iterator[tuple[JobConnection, Shared]]:
-        """Raises what connecting raises; the next call tries again."""
+    def use(
+        self, targets: tuple[str, ...], stop: threading.Event
+    ) -> Iterator[tuple[JobConnection, Shared]]:
+        """Raises what connecting raises; the next call tries again. Once `stop` is set, questions of
+        this thread raise Cancelled."""
         with self._lock:
             shared = self._shared.setdefault(targets, Shared())
             shared.users += 1
@@ -54,8 +67,10 @@ class SharedConnections:
                 if shared.connection is None:
                     shared.connection = self._connect(targets, shared.note_progress)
                 connection = shared.connection
+            shared.stops[threading.get_ident()] = stop
             yield connection, shared
         finally:
+            shared.stops.pop(threading.get_ident(), None)
             with self._lock:
                 shared.users -= 1
                 shared.idle_since = self._clock()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from rankdbg.errors import NodeFailed
-from rankdbg.frontends.mcp.sharing import SharedConnections
+from rankdbg.frontends.mcp.sharing import Cancelled, SharedConnections
 from waiting import PATIENCE
 
 
@@ -28,7 +29,8 @@ class Connecting:
         self.opened: list[Opened] = []
         self._failures = [*failures]
 
-    def __call__(self, *_: object) -> Any:
+    def __call__(self, _: object, progress: Callable[[int, int], None]) -> Any:
+        self.progress = progress
         if self._failures:
             raise self._failures.pop(0)
         self.opened.append(Opened())
@@ -42,7 +44,7 @@ def test_calls_at_once_share_a_connection() -> None:
     together = threading.Barrier(10)
 
     def use(number: int) -> int:
-        with shared.use((f"target-{number % 2}",)) as (connection, _):
+        with shared.use((f"target-{number % 2}",), threading.Event()) as (connection, _):
             together.wait(PATIENCE)
             return id(connection)
 
@@ -58,7 +60,7 @@ def test_idle_ones_are_closed_and_opened_anew() -> None:
     now = [0.0]
     connecting = Connecting()
     shared = SharedConnections(connecting, clock=lambda: now[0])
-    with shared.use(("local",)):
+    with shared.use(("local",), threading.Event()):
         now[0] = 1000.0
         shared.close_idle()
         assert not connecting.opened[0].closed
@@ -68,7 +70,7 @@ def test_idle_ones_are_closed_and_opened_anew() -> None:
     now[0] = 1300.0
     assert shared.close_idle() == 300.0
     assert connecting.opened[0].closed
-    with shared.use(("local",)) as (connection, _):
+    with shared.use(("local",), threading.Event()) as (connection, _):
         assert connection is connecting.opened[1]
 
 
@@ -76,9 +78,9 @@ def test_what_failed_is_tried_again() -> None:
     """A target that was not reached may be the next time."""
     connecting = Connecting(NodeFailed("no route"))
     shared = SharedConnections(connecting)
-    with pytest.raises(NodeFailed), shared.use(("ssh:a",)):
+    with pytest.raises(NodeFailed), shared.use(("ssh:a",), threading.Event()):
         pass
-    with shared.use(("ssh:a",)) as (connection, _):
+    with shared.use(("ssh:a",), threading.Event()) as (connection, _):
         assert connection is connecting.opened[0]
 
 
@@ -87,6 +89,26 @@ def test_nothing_stays_open_after_the_end() -> None:
     connecting = Connecting()
     shared = SharedConnections(connecting)
     shared.close()
-    with shared.use(("local",)):
+    with shared.use(("local",), threading.Event()):
         pass
     assert connecting.opened[0].closed
+
+
+def test_a_cancelled_call_asks_no_further() -> None:
+    """Before the next answer of a node; other calls through the same connection do."""
+    connecting = Connecting()
+    shared = SharedConnections(connecting)
+    stop = threading.Event()
+
+    def ask_meanwhile() -> bool:
+        with shared.use(("local",), threading.Event()):
+            connecting.progress(0, 1)
+        return True
+
+    with ThreadPoolExecutor(1) as pool, shared.use(("local",), stop):
+        connecting.progress(0, 1)
+        stop.set()
+        assert pool.submit(ask_meanwhile).result(PATIENCE)
+        with pytest.raises(Cancelled):
+            connecting.progress(0, 1)
+    connecting.progress(1, 1)  # of nobody's call

@@ -116,6 +116,7 @@ def test_silence_is_no_proof(telling: Tell) -> None:
 # --- what must not change a verdict --------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", STORIES[::4], ids=lambda make: make.__name__)
 def test_order_of_files(telling: Tell, make: Callable[[], Story]) -> None:
     """In which order the files are read does not matter."""
@@ -141,6 +142,7 @@ def test_noise(telling: Tell, tmp_path: Path, make: Callable[[], Story]) -> None
     check(story, telling(make).changed(story, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", ON_HOSTS[::2], ids=lambda make: make.__name__)
 def test_another_zone(telling: Tell, tmp_path: Path, make: Callable[[], Story]) -> None:
     """One host that prints another zone's time does not change the verdict."""
