@@ -213,6 +213,12 @@ def test_demo() -> None:
     assert name not in rankdbg("ps").stdout
 
 
+def test_demo_reports_mistakes_before_it_starts() -> None:
+    result = rankdbg("demo", env={**os.environ, "RANKDBG_PATIENCE": "x"})
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "RANKDBG_PATIENCE=x" in result.stderr
+
+
 @pytest.mark.slow
 def test_demo_keep() -> None:
     """--keep leaves the job, and says how to end it."""

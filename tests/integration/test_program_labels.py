@@ -130,5 +130,6 @@ def test_mpi(job: Job) -> None:
     words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", 2, sys.executable]
     job.start(*words, PROGRAMS / "labels_mpi.py")
     job.wait_for(lambda ranks: {(r.number, r.world) for r in ranks} == {(0, 2), (1, 2)})
+    wait_until_all_wait(job, 2)  # MPI knows its ranks before the program has asked it
     groups = job.json("ask", "all", "rank")["groups"]
     assert {group["ranks"]: group["value"] for group in groups} == {"0": "0", "1": "1"}

@@ -36,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from rankdbg.session.patience import find_patience
+
+    find_patience()  # report an error in it now, not when the job runs
     terminal = Terminal()
     job = f"demo-{os.urandom(2).hex()}"
     with _job_that_hangs(terminal, job, options.keep) as launcher:
