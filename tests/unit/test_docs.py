@@ -16,7 +16,7 @@ from rankdbg.frontends.cli import VERBS, verb_parser
 from rankdbg.investigations.connection import JobConnection, connect
 from rankdbg.investigations.job_view import JobView
 from rankdbg.investigations.results import Result
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.node.probes import PROBES
 from rankdbg.verdicts.hangs.hang_rules import ROLES, WORDS, HangRule, load_hang_rule_file
 from rankdbg.verdicts.rules.log_rules import load_rule_file
@@ -130,7 +130,7 @@ def test_every_method_of_a_connection_is_in_the_reference() -> None:
 def test_every_setting_of_watch_is_in_the_guide() -> None:
     """A row in its table."""
     guide = (ROOT / "docs/guides/watch-overnight.md").read_text()
-    assert [f.name for f in fields(Settings) if f"| `{f.name}` |" not in guide] == []
+    assert [f.name for f in fields(WatchSettings) if f"| `{f.name}` |" not in guide] == []
 
 
 def test_links_lead_somewhere() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,3 +90,16 @@ def test_names() -> None:
             if isinstance(node, ast.FunctionDef) and FUNCTIONS_GIVEN_UP.match(node.name):
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}()")
     assert found == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """A reader who searches for a class finds one. `_Names` belong to their module alone, and the
+    demo is a program of its own."""
+    names = Counter(
+        node.name
+        for path in SOURCE.rglob("*.py")
+        if path.parent.name != "demo"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert [name for name, count in names.items() if count > 1] == []

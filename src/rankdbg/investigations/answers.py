@@ -16,7 +16,7 @@ from rankdbg.types import Rank
 from rankdbg.wire.answers import Described
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,7 +116,7 @@ class Answers(RankAnswers[Described]):
         ]
         return rows + silent_records(self.silent)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow
 
         rows = [

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from rankdbg import grouping
-from rankdbg.investigations.break_places import Place
+from rankdbg.investigations.break_places import BreakRequest
 from rankdbg.investigations.rank_labels import label, silent_json, silent_lines
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
 from rankdbg.selection import format_ranks
@@ -17,7 +17,7 @@ from rankdbg.types import Rank, V
 from rankdbg.wire.answers import BreakPlace, BreakReport, BreakReports, ClearedBreaks
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,7 +62,7 @@ class BreakAnswers(RankAnswers[V]):
         ]
         return rows + silent_records(self.silent)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), text)) for text, ranks in self.groups()]
@@ -72,7 +72,7 @@ class BreakAnswers(RankAnswers[V]):
 
 @dataclass(frozen=True, repr=False)
 class BreakSet(BreakAnswers[BreakPlace]):
-    place: Place
+    place: BreakRequest
 
     @property
     def good(self) -> bool:

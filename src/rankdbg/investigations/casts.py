@@ -16,13 +16,13 @@ from rankdbg.investigations.rank_labels import (
     silent_lines,
 )
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
-from rankdbg.investigations.stop_sources import Difference
+from rankdbg.investigations.stop_sources import SourceDifference
 from rankdbg.selection import format_ranks
 from rankdbg.types import Answer, Rank
 from rankdbg.wire.answers import StopReport
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 WITHOUT_OUTPUT = {"ended": "resumed", "cancelled": "pause cancelled"}
 
@@ -32,7 +32,7 @@ class CastOutputs(RankAnswers[StopReport]):
     """`all_ranks`: all ranks of the job, among which ranks are named. `differences`: files of
     code of which ranks run another version than is here."""
 
-    differences: Sequence[Difference] = ()
+    differences: Sequence[SourceDifference] = ()
 
     @cached_property
     def running(self) -> list[Answer[StopReport]]:
@@ -112,7 +112,7 @@ class CastOutputs(RankAnswers[StopReport]):
         ]
         return rows + silent_records(self.silent)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow
 
         marks = grouping.odd_ones_out([len(members) for _, members in self.groups])

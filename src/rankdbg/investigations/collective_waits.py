@@ -15,11 +15,11 @@ from rankdbg.investigations.world_waits import WorldWaits
 from rankdbg.selection import Names
 from rankdbg.types import ProcessKey, Rank, Silence
 from rankdbg.verdicts.collectives.culprits import SETTLED_SECONDS
-from rankdbg.verdicts.collectives.process_groups import Group
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup
 from rankdbg.verdicts.collectives.worlds import World
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +57,7 @@ class CollectiveWaits(Result):
         """The ranks that hold others up, in all worlds."""
         return [rank for world in self.judged for rank in world.of(world.findings.culprit_ranks)]
 
-    def groups(self) -> list[tuple[WorldWaits, Group]]:
+    def groups(self) -> list[tuple[WorldWaits, ProcessGroup]]:
         return [(world, group) for world in self.worlds for group in world.groups()]
 
     # --- for programs -----------------------------------------------------------------
@@ -149,10 +149,10 @@ class CollectiveWaits(Result):
         """One for each rank in each group."""
         return [record for world in self.worlds for record in world.records()]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
-        parts: list[Part] = [*map(Paragraph, [*self.sentences(), *self.mismatch_texts()])]
+        parts: list[HtmlPart] = [*map(Paragraph, [*self.sentences(), *self.mismatch_texts()])]
         for world, group in self.groups():
             rows = [
                 TableRow((world.names.numbers(row.ranks), world.row_text(row, group)), row.mark)

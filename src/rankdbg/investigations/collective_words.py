@@ -11,7 +11,7 @@ from rankdbg.selection import Names, format_numbers
 from rankdbg.types import Frame, Rank
 from rankdbg.verdicts.collectives.culprits import CollectiveFindings, Culprit
 from rankdbg.verdicts.collectives.mismatches import Mismatch
-from rankdbg.verdicts.collectives.process_groups import Group
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup
 from rankdbg.verdicts.collectives.schedules import MissedMessage
 from rankdbg.verdicts.collectives.traces import Operation
 from rankdbg.verdicts.collectives.waits import Wait
@@ -65,7 +65,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def operation(op: Operation, group: Group, names: WorldNames) -> str:
+def operation(op: Operation, group: ProcessGroup, names: WorldNames) -> str:
     """all_reduce #13; of a send or recv its other end, as a rank of the job."""
     if not op.point_to_point:
         return f"{op.name} #{op.number}"
@@ -75,7 +75,7 @@ def operation(op: Operation, group: Group, names: WorldNames) -> str:
     return f"{op.name} {'to' if op.name == 'send' else 'from'} {names.numbers([other])}"
 
 
-def far_end(op: Operation, group: Group) -> int | None:
+def far_end(op: Operation, group: ProcessGroup) -> int | None:
     if op.ends is None:
         return None
     place = op.ends[1] if op.name == "send" else op.ends[0]
@@ -89,7 +89,7 @@ def tensors(op: Operation) -> str:
     return f"{shown} {' '.join(op.dtypes)}".strip()
 
 
-def group_name(group: Group) -> str:
+def group_name(group: ProcessGroup) -> str:
     """group 3 (tp): the name of its dimension, as in selections, if it has one."""
     called = dimension_of(group.description) or group.description
     return f"group {group.name}" + (f" ({called})" if called else "")

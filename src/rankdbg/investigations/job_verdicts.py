@@ -21,7 +21,7 @@ from rankdbg.verdicts.hangs.judgement import Verdict
 from rankdbg.verdicts.hangs.wait_links import Link, Party
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
     from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 
 MOST_EVIDENCE = 10
@@ -382,12 +382,12 @@ class JobVerdict(Result):
             for sign in self.verdict.signs
         ]
 
-    def _parts(self) -> list[Part]:
-        from rankdbg.investigations.html import Facts, Table, TableRow
+    def _parts(self) -> list[HtmlPart]:
+        from rankdbg.investigations.html import FactTable, Table, TableRow
 
         verdict = self.verdict
         if verdict.stuck and verdict.findings:
-            return [Facts(self._facts(finding)) for finding in verdict.findings]
+            return [FactTable(self._facts(finding)) for finding in verdict.findings]
         rows = [
             TableRow(
                 (

@@ -15,7 +15,7 @@ from rankdbg.errors import BadInput, NoJob, NoLogs, RankdbgError
 from rankdbg.investigations import stop_addresses
 from rankdbg.investigations.answers import Answers
 from rankdbg.investigations.break_answers import BreakList, BreaksCleared, BreakSet
-from rankdbg.investigations.break_places import Place, parse
+from rankdbg.investigations.break_places import BreakRequest, parse
 from rankdbg.investigations.breaks import clear_breaks, set_break
 from rankdbg.investigations.casts import CastOutputs
 from rankdbg.investigations.collective_waits import CollectiveWaits
@@ -311,7 +311,7 @@ class JobView:
 
     def clear_breaks(self, place: str = "") -> BreaksCleared:
         """Take away the break at FILE:LINE, or all of them."""
-        parsed: Place | None = parse([place])[0] if place else None
+        parsed: BreakRequest | None = parse([place])[0] if place else None
         session, ranks, all_ranks = self._look()
         file, line = (parsed.file, parsed.line) if parsed else (None, None)
         return BreaksCleared(clear_breaks(session, ranks, file, line), all_ranks)

@@ -25,7 +25,7 @@ from rankdbg.verdicts.nonfinite.first_values import (
 from rankdbg.wire.nan_answers import NanArmed, NanFigures, NanFinding, NanReport
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 CATCH = "rankdbg run --stop-on-nan -- COMMAND"
 
@@ -185,7 +185,7 @@ class NanState(RankAnswers[NanReport]):
         ]
         return [*rows, *silent_records(self.silent)]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [
@@ -248,7 +248,7 @@ class NanArming(RankAnswers[NanArmed]):
         ]
         return [*rows, *silent_records(self.silent)]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [TableRow((named(ranks, self.all_ranks), text)) for text, ranks in self.groups()]

@@ -54,7 +54,7 @@ class Clock:
 
 
 @dataclass
-class Recorded:
+class RecordedFiles:
     """The collected files of each rank, by content, and notes."""
 
     seconds: float
@@ -74,7 +74,7 @@ def record(
     settings: BeginProfile,
     folder: Path,
     wait: Callable[[float], bool],
-) -> Recorded:
+) -> RecordedFiles:
     """`wait` returns whether it has
     waited to the end. The collected files are written to the folder. Raises OSError if that
     fails."""
@@ -82,7 +82,7 @@ def record(
     patience = BEGIN_SECONDS[kind] + EACH_SECONDS * _most_on_a_node(ranks)
     begun = session.ask(settings, ranks, patience)
     silent = [answer for answer in begun if isinstance(answer, Silence)]
-    recorded = Recorded(0.0, silent=silent)
+    recorded = RecordedFiles(0.0, silent=silent)
     recording = [answer.rank for answer in begun if isinstance(answer, Answer)]
     if not recording:
         return recorded
@@ -101,7 +101,7 @@ def _most_on_a_node(ranks: Sequence[Rank]) -> int:
 
 
 def _bring_home(
-    session: Session, came: Sequence[Answer[ProfileContents]], folder: Path, recorded: Recorded
+    session: Session, came: Sequence[Answer[ProfileContents]], folder: Path, recorded: RecordedFiles
 ) -> None:
     """All nodes in parallel, the ranks of a node one after the other."""
     nodes: dict[str, list[Answer[ProfileContents]]] = {}

@@ -17,8 +17,8 @@ from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.histories.departures import (
     STEPS,
     Departure,
-    Difference,
-    Findings,
+    EventDifference,
+    HistoryFindings,
     RankHistory,
     find_departures,
     find_difference,
@@ -27,7 +27,7 @@ from rankdbg.verdicts.histories.departures import (
 from rankdbg.wire.node_answers import Histories, HistoryEvent, HistoryFile
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 # Newest events of each rank, for what it did last.
 LAST = 200
@@ -41,7 +41,7 @@ class Parted:
     """A departure, and what shows it; None: the events of that step are no longer kept."""
 
     departure: Departure
-    difference: Difference | None
+    difference: EventDifference | None
 
     def in_words(self, among: Sequence[Rank]) -> str:
         return words.in_a_sentence(self.departure, self.difference, among)
@@ -67,7 +67,7 @@ class JobHistory(Result):
 
     job: str
     histories: Sequence[RankHistory]
-    findings: Findings = field(default_factory=Findings)
+    findings: HistoryFindings = field(default_factory=HistoryFindings)
     parted: Sequence[Parted] = ()
     missing: Sequence[Rank] = ()
     damaged: Sequence[str] = ()
@@ -122,7 +122,7 @@ class JobHistory(Result):
             for event in each.events
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         last = [
@@ -235,7 +235,7 @@ def _explained(session: Session, job: JobHistory, departure: Departure) -> Parte
     return Parted(departure, find_difference(theirs, others))
 
 
-def _parted_under_way(session: Session, job: JobHistory, findings: Findings) -> list[Parted]:
+def _parted_under_way(session: Session, job: JobHistory, findings: HistoryFindings) -> list[Parted]:
     """In what has not become a step yet."""
     first = findings.compared[1] if findings.compared else -1
     events = _events(session, job, (first, _FOREVER))
@@ -250,7 +250,7 @@ def _parted_under_way(session: Session, job: JobHistory, findings: Findings) -> 
     ]
 
 
-def _step_at(events: Sequence[HistoryEvent], difference: Difference) -> int | None:
+def _step_at(events: Sequence[HistoryEvent], difference: EventDifference) -> int | None:
     """The step in which the last common event is."""
     last = difference.common.index if difference.common else -1
     steps = [event.count for event in events if event.kind in STEPS and event.index <= last]

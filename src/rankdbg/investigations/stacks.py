@@ -18,7 +18,7 @@ from rankdbg.session import Sampled
 from rankdbg.types import Frame, ProcessKey, Rank, Silence, Stack
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part, TreeLine
+    from rankdbg.investigations.html import HtmlPart, TreeLine
 
 MAIN = "main thread"
 # In a run of library frames without branches, only the ends are shown.
@@ -29,7 +29,7 @@ TASK = "task "  # with this, the names of asyncio's tasks begin
 AWAITS = "awaits "
 
 
-class ThreadStack(NamedTuple):
+class SampledThread(NamedTuple):
     """One thread of one rank over all samples, or one task. What a task awaits is its innermost
     frame, without a file."""
 
@@ -53,7 +53,7 @@ class MergedStacks(Result):
     noun = "rank"
 
     @cached_property
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def stacks(self) -> tuple[SampledThread, ...]:
         return tuple(stack for sampled in self.seen for stack in _threads(sampled))
 
     @cached_property
@@ -76,7 +76,7 @@ class MergedStacks(Result):
     def tree(self, name: str = MAIN) -> list[TreeNode[Rank]]:
         return grouping.merge_stacks([(stack.rank, stack.frames) for stack in self._named(name)])
 
-    def _named(self, name: str) -> Iterator[ThreadStack]:
+    def _named(self, name: str) -> Iterator[SampledThread]:
         return (stack for stack in self.stacks if stack.thread == name)
 
     def title(self, name: str) -> str:
@@ -228,7 +228,7 @@ class MergedStacks(Result):
             rows.append(rank_record(stack.rank, **more))
         return rows + silent_records(self.silent)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow, Tree
 
         odd = self.odd
@@ -245,7 +245,7 @@ class MergedStacks(Result):
         trees = [Tree(self.title(name), [*self.tree_lines(self.tree(name))]) for name in self.names]
         lines = [f"{ranks}: {text}" for ranks, text in self.beside()]
         lines += [f"no response: {ranks} ({why})" for ranks, why in self.unseen()]
-        parts: list[Part] = [Table(("ranks", "where"), groups), *trees, *map(Paragraph, lines)]
+        parts: list[HtmlPart] = [Table(("ranks", "where"), groups), *trees, *map(Paragraph, lines)]
         if self.children:
             parts += [Paragraph(self.children.summary()), *self.children._parts()]
         return parts
@@ -294,7 +294,7 @@ def shown_frames(frames: Sequence[Frame], paths: Paths, full: bool = False) -> I
             yield paths.text(frame)
 
 
-def _threads(sampled: Sampled) -> Iterator[ThreadStack]:
+def _threads(sampled: Sampled) -> Iterator[SampledThread]:
     """The stack that stands for each thread of a rank, over all its samples."""
     samples: dict[tuple[str, str], list[tuple[Frame, ...]]] = {}
     for sample in sampled.samples:
@@ -304,7 +304,7 @@ def _threads(sampled: Sampled) -> Iterator[ThreadStack]:
             samples.setdefault((_thread_name(stack), stack.thread), []).append(frames)
     for (name, _), seen in samples.items():
         common, moving = grouping.common_stack(seen)
-        yield ThreadStack(sampled.rank, name, common, moving)
+        yield SampledThread(sampled.rank, name, common, moving)
 
 
 def _thread_name(stack: Stack) -> str:

@@ -16,14 +16,14 @@ from rankdbg.investigations.rank_labels import (
     silent_lines,
 )
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
-from rankdbg.investigations.stop_sources import Difference
+from rankdbg.investigations.stop_sources import SourceDifference
 from rankdbg.process.identity import WAITS_FOR_EDITOR
 from rankdbg.text.amounts import duration
 from rankdbg.types import Answer, Frame, Rank, Reply
 from rankdbg.wire.answers import HeldTimeouts, LimitedOperation, StopReport, StopReports
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RankStops(RankAnswers[StopReports]):
     """`all_ranks`: all ranks of the job, among which ranks are named. `differences`: files of
     code of which ranks run another version than is here."""
 
-    differences: Sequence[Difference] = ()
+    differences: Sequence[SourceDifference] = ()
 
     @cached_property
     def stops(self) -> list[tuple[Rank, StopReport]]:
@@ -156,7 +156,7 @@ class RankStops(RankAnswers[StopReports]):
             rows.append(rank_record(rank, **told, **place))
         return rows + silent_records(self.silent)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), *cells)) for cells, ranks in self.groups()]
@@ -206,7 +206,7 @@ class PausedRanks(RankAnswers[StopReport]):
         rows = [rank_record(answer.rank, state=answer.value.state) for answer in self.answered]
         return rows + silent_records(self.silent)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), text)) for text, ranks in self.groups()]

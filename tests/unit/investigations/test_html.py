@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from rankdbg.investigations.answers import Answers
-from rankdbg.investigations.html import Facts, Paragraph, Table, TableRow, Tree, TreeLine, page
+from rankdbg.investigations.html import FactTable, Paragraph, Table, TableRow, Tree, TreeLine, page
 from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Reply, Sampled, Silence, Stack
 from rankdbg.wire.answers import Described
@@ -52,11 +52,11 @@ def stacks(places: list[str]) -> MergedStacks:
     [
         Table((HOSTILE, HOSTILE), [TableRow((HOSTILE, HOSTILE), HOSTILE)]),
         Tree(HOSTILE, [TreeLine("", HOSTILE, HOSTILE, HOSTILE)]),
-        Facts([(HOSTILE, HOSTILE)]),
+        FactTable([(HOSTILE, HOSTILE)]),
         Paragraph(HOSTILE),
     ],
 )
-def test_text_is_never_markup(part: Table | Tree | Facts | Paragraph) -> None:
+def test_text_is_never_markup(part: Table | Tree | FactTable | Paragraph) -> None:
     """Only elements and attributes of ours, each closed; what turns text around is spelled out."""
     html = page(HOSTILE, [part])
     tags = Tags(html)

@@ -87,7 +87,7 @@ def calls(step: int, under: str, inside: str | None, seconds: float) -> Any:
     modules = found_tensors.recent_holders().modules()
     if not modules:
         return {"why": "no model of torch was found"}
-    trace = module_calls.Trace(modules, under, inside)
+    trace = module_calls.CallTrace(modules, under, inside)
 
     def end() -> dict[str, Any]:
         trace.end()

@@ -27,7 +27,12 @@ from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.transport import carrier
 from rankdbg.clusters.transport.channel import CONNECT_SECONDS as NODE_SECONDS
-from rankdbg.clusters.transport.channel import Conversation, ProcessChannel, Waiting, last_lines
+from rankdbg.clusters.transport.channel import (
+    AskedQuestion,
+    Conversation,
+    ProcessChannel,
+    last_lines,
+)
 from rankdbg.clusters.transport.launched import Launched
 from rankdbg.clusters.transport.sending import PACKAGE, REMOTE, landing_opening, shell_line
 from rankdbg.errors import BadInput, NodeFailed, RankdbgError
@@ -69,7 +74,7 @@ class Ray(Cluster):
         self._python = options.python
         self._connect_seconds = options.tolerance(CONNECT_SECONDS)
         self._here_seconds = options.tolerance(NODE_SECONDS)
-        self._driver: Driver | None = None
+        self._driver: DriverProcess | None = None
         self._nodes: list[str] = []  # as the last driver knew them
         self._here = Here()
         self._users: set[object] = set()  # channels that are open
@@ -115,12 +120,14 @@ class Ray(Cluster):
             self._driver.hang_up()
 
     def _connect(self) -> None:
-        self._driver = driver = Driver(self._find_python(), self._address, self._connect_seconds)
+        self._driver = driver = DriverProcess(
+            self._find_python(), self._address, self._connect_seconds
+        )
         self._nodes = list(driver.nodes)
         if not self._here.name:
             self._here = driver.here
 
-    def _usable_driver(self, node: str) -> Driver:
+    def _usable_driver(self, node: str) -> DriverProcess:
         """Replace a driver that has ended, without delaying the nodes that respond."""
         assert self._driver is not None
         connecting = self._connecting is not None and self._connecting.is_alive()
@@ -191,7 +198,7 @@ def _find_python() -> str:
     )
 
 
-class Driver:
+class DriverProcess:
     """The process that owns the actors, and its information about the cluster."""
 
     def __init__(self, python: str, address: str, connect_seconds: float) -> None:
@@ -355,7 +362,7 @@ class Driver:
 class RayChannel:
     """The connection to one node, through the driver."""
 
-    def __init__(self, name: str, ident: str, driver: Driver, cluster: Ray) -> None:
+    def __init__(self, name: str, ident: str, driver: DriverProcess, cluster: Ray) -> None:
         self._driver = driver
         self._cluster = cluster
         self._ident = ident
@@ -372,7 +379,7 @@ class RayChannel:
     def usable(self) -> bool:
         return self.conversation.usable
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         return self.conversation.begin(message)
 
     def hang_up(self) -> None:
@@ -396,7 +403,7 @@ class HereChannel(ProcessChannel):
         opening = landing_opening(here.name, REMOTE)
         super().__init__(here.name, command, opening, connect_seconds=connect_seconds)
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         if message.get("ask") == "roster" and (known := self._cluster.known_here()) is not None:
             message = {**message, "known": known}
         return super().begin(message)

@@ -23,7 +23,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """`targets`: the only ones that may be asked (none: any), the first one unless a call names
     another; `job`: unless a call names another; `saved`: where snapshots and reports are."""
 
@@ -52,7 +52,7 @@ class Running:
 
 
 class Calls:
-    def __init__(self, settings: Settings, connections: SharedConnections) -> None:
+    def __init__(self, settings: ServerSettings, connections: SharedConnections) -> None:
         self.settings = settings
         self._connections = connections
         self._cursors = pages.Cursors()

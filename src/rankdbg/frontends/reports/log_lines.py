@@ -9,7 +9,7 @@ from rankdbg.frontends.terminal import Terminal, duration
 from rankdbg.investigations.logs.merged_logs import CLOCK_WIDTH, clock
 from rankdbg.investigations.logs.merged_messages import Who, label
 from rankdbg.logs.folding import Fold
-from rankdbg.logs.kinds import Kind
+from rankdbg.logs.kinds import MessageKind
 from rankdbg.text.escapes import visible_line
 
 _WIDEST_LABEL = 16
@@ -56,7 +56,7 @@ class FoldPrinter:
             terminal.print(" " * (CLOCK_WIDTH + self._width + 4) + text)
 
 
-def print_kinds(terminal: Terminal, kinds: Sequence[Kind[Who]]) -> None:
+def print_kinds(terminal: Terminal, kinds: Sequence[MessageKind[Who]]) -> None:
     """Each with the first message of its kind."""
     labels = [visible_line(label(sorted(kind.who, key=_order))) for kind in kinds]
     width = min(_WIDEST_LABEL, max(map(len, labels), default=0))

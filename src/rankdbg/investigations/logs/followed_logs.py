@@ -9,7 +9,7 @@ from typing import Any
 
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
 from rankdbg.investigations.logs.merged_logs import fold_json, read_messages
-from rankdbg.investigations.logs.merged_messages import Copies, Names, Who
+from rankdbg.investigations.logs.merged_messages import Copies, Who, WriterNames
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, Folder
 
@@ -32,7 +32,7 @@ class FollowedLogs:
     def __init__(self, source: LogSource, wanted: LogQuery) -> None:
         self._source = source
         self._wanted = wanted
-        self._names = Names(source.ranks, source.files)
+        self._names = WriterNames(source.ranks, source.files)
         self._copies = Copies(source.files)
         self._folder: Folder[Who] = Folder()
         self._arrived: list[tuple[float, int]] = []  # when folds with smaller numbers were made

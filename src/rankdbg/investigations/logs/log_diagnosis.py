@@ -27,7 +27,7 @@ from rankdbg.verdicts.rules.log_rules import LogRules
 from rankdbg.wire.node_answers import Disk, Gpu, GpuFigures, NodeFigures
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True)
@@ -235,10 +235,10 @@ class LogDiagnosis(Result):
             rows.append({**plain, **told, "text": mask_text(failure.first.text)})
         return rows
 
-    def _parts(self) -> list[Part]:
-        from rankdbg.investigations.html import Facts, Paragraph, Table, TableRow
+    def _parts(self) -> list[HtmlPart]:
+        from rankdbg.investigations.html import FactTable, Paragraph, Table, TableRow
 
-        parts: list[Part] = []
+        parts: list[HtmlPart] = []
         for failure in self.failures:
             if failure.role == "root":
                 rule = failure.first.rule
@@ -249,7 +249,7 @@ class LogDiagnosis(Result):
                     ("cause", rule.cause),
                     ("next", rule.fix),
                 ]
-                parts.append(Facts(facts))
+                parts.append(FactTable(facts))
         then = [
             TableRow((failure.mode, failed_where(failure).strip(), shown_line(failure.first.text)))
             for failure in self.failures
@@ -257,7 +257,7 @@ class LogDiagnosis(Result):
         ]
         parts += [Table(("then", "where", "line"), then), *self.phases._parts()]
         for complaint, text in self.nodes.sentences() if self.nodes else ():
-            parts.append(Facts([(complaint.about, text), ("next", complaint.fix)]))
+            parts.append(FactTable([(complaint.about, text), ("next", complaint.fix)]))
         if self.state is not None:
             parts += [Paragraph(f"{node}: {why}") for node, why in self.state.silent_nodes.items()]
         return parts

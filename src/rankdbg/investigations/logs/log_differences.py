@@ -15,10 +15,10 @@ from rankdbg.investigations.logs.merged_logs import (
     notes_on,
     read_messages,
 )
-from rankdbg.investigations.logs.merged_messages import Names, Who, label
+from rankdbg.investigations.logs.merged_messages import Who, WriterNames, label
 from rankdbg.investigations.logs.picked_ranks import as_rank
 from rankdbg.logs.entries import LogQuery
-from rankdbg.logs.kinds import Kind, kinds_of, of_some, only_of
+from rankdbg.logs.kinds import MessageKind, kinds_of, of_some, only_of
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Side:
     """`title`: who has logged these kinds of messages, and who has not."""
 
     title: str
-    kinds: Sequence[Kind[Who]]
+    kinds: Sequence[MessageKind[Who]]
 
     @property
     def amount(self) -> str:
@@ -55,7 +55,7 @@ class LogDifferences:
 def compare_logs(source: LogSource, wanted: LogQuery, group: str) -> LogDifferences:
     """`group`: a selection, or `` for no group."""
     messages = read_messages(source, wanted)
-    names = Names(source.ranks, source.files)
+    names = WriterNames(source.ranks, source.files)
     kinds, all_ranks = _compared(messages, names)
     files, notes = about_files(messages, source), notes_on(messages, wanted)
     if all(who.number is None for who in all_ranks):
@@ -75,7 +75,7 @@ def compare_logs(source: LogSource, wanted: LogQuery, group: str) -> LogDifferen
     return LogDifferences(sides, label(sorted(ours)), files, notes)
 
 
-def _compared(messages: Messages, names: Names) -> tuple[list[Kind[Who]], set[Who]]:
+def _compared(messages: Messages, names: WriterNames) -> tuple[list[MessageKind[Who]], set[Who]]:
     """The kinds of messages of each rank. Lines that a Ray driver prints name processes instead:
     these are compared where no ranks can be."""
     counted = [*zip(messages.entries, messages.counts, strict=True)]
@@ -94,7 +94,7 @@ def _compared(messages: Messages, names: Names) -> tuple[list[Kind[Who]], set[Wh
     )
 
 
-def _group(text: str, all_ranks: set[Who], source: LogSource, names: Names) -> set[Who]:
+def _group(text: str, all_ranks: set[Who], source: LogSource, names: WriterNames) -> set[Who]:
     if source.ranks:
         picked = selection.pick(selection.parse(text), source.ranks)
         ours = {names.of_rank(rank) for rank in picked}

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from rankdbg import selection
 from rankdbg.errors import NoLogs
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
-from rankdbg.investigations.logs.merged_messages import Copies, Names, Who, label
+from rankdbg.investigations.logs.merged_messages import Copies, Who, WriterNames, label
 from rankdbg.investigations.logs.picked_ranks import PickedNumbers
 from rankdbg.investigations.results import Result
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, fold
-from rankdbg.logs.kinds import Kind
+from rankdbg.logs.kinds import MessageKind
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 CLOCK_WIDTH = len("10:41:07.123")
 
@@ -53,7 +53,7 @@ class MergedLogs(Result):
             for each in self.folds
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import MOST_ROWS, Paragraph, Table, TableRow
 
         last = self.folds[-MOST_ROWS:]
@@ -66,7 +66,7 @@ class MergedLogs(Result):
 
 def read_logs(source: LogSource, wanted: LogQuery) -> MergedLogs:
     messages = read_messages(source, wanted)
-    names, copies = Names(source.ranks, source.files), Copies(source.files)
+    names, copies = WriterNames(source.ranks, source.files), Copies(source.files)
     entries = copies.without(messages.entries)
     folds = fold((names.of(entry), entry.time, entry.text) for entry in entries)
     notes = [*notes_on(messages, wanted), *_copy_notes(copies)]
@@ -168,7 +168,7 @@ def fold_json(fold: Fold[Who]) -> dict[str, Any]:
     }
 
 
-def kind_json(kind: Kind[Who]) -> dict[str, Any]:
+def kind_json(kind: MessageKind[Who]) -> dict[str, Any]:
     return {
         **_who_json(kind.who),
         "time": iso(kind.time),

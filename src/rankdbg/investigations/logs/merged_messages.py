@@ -22,7 +22,7 @@ class Who(NamedTuple):
     name: str
 
 
-class Names:
+class WriterNames:
     """Names of the ranks and processes in logs."""
 
     def __init__(self, ranks: Sequence[Rank], files: Iterable[LogFile] = ()) -> None:

@@ -15,7 +15,7 @@ from rankdbg.text.cutting import cut, cut_path
 from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course, Stay
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,7 +79,7 @@ class RankPhases(Result):
             {key: value for key, value in row.items() if key != "history"} for row in self.rows()
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [

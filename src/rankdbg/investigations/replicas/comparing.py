@@ -9,7 +9,7 @@ from rankdbg.errors import BadInput
 from rankdbg.investigations.rank_labels import named
 from rankdbg.investigations.replicas.common_steps import CommonSteps
 from rankdbg.investigations.replicas.findings import Keeping, Sinces
-from rankdbg.investigations.replicas.first_difference import Evidence, find_first
+from rankdbg.investigations.replicas.first_difference import ComparedStep, find_first
 from rankdbg.investigations.replicas.measuring import measure_differences
 from rankdbg.investigations.replicas.results import KINDS, Replicas
 from rankdbg.session import Session
@@ -65,7 +65,7 @@ def compare(
     )
     if not first:
         return result
-    evidence = Evidence(present, tensors, everything, equal_across)
+    evidence = ComparedStep(present, tensors, everything, equal_across)
     return replace(result, first=find_first(session, steps, result, evidence))
 
 

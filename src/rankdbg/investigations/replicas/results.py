@@ -28,7 +28,7 @@ from rankdbg.verdicts.replicas.random_states import RandomNote
 from rankdbg.wire.tensor_figures import TensorFigures
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 KINDS = ("parameter", "buffer")
 ALL_KINDS = ("parameter", "buffer", "gradient", "optimizer", "random")
@@ -209,7 +209,7 @@ class Replicas(Result):
             for group in each.groups
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [

@@ -22,7 +22,7 @@ from rankdbg.investigations.watch.collections import (
 )
 from rankdbg.investigations.watch.notifying import tell
 from rankdbg.investigations.watch.reconnecting import Reaching, Troubles
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.session import Session
 from rankdbg.text.amounts import duration
 from rankdbg.types import Rank
@@ -45,7 +45,7 @@ class Watcher:
     def __init__(
         self,
         reaching: Reaching,
-        settings: Settings,
+        settings: WatchSettings,
         say: Callable[[str], None],
         job: str,
         as_text: Callable[[JobVerdict], str],
@@ -337,7 +337,7 @@ class TimeLimit:
         return max(1.0, end - time.time())
 
 
-def _rules(settings: Settings, say: Callable[[str], None]) -> list[HangRule]:
+def _rules(settings: WatchSettings, say: Callable[[str], None]) -> list[HangRule]:
     """The rule files may have been changed or removed since the watch began."""
     try:
         return load_hang_rules(settings.rules)

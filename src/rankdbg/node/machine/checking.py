@@ -74,7 +74,7 @@ def _directory() -> dict[str, Any]:
         return _finding(True, "will be created when an agent starts")
     try:
         rendezvous.check(directory)
-    except (OSError, rendezvous.Refused) as refusal:
+    except (OSError, rendezvous.DirectoryRefused) as refusal:
         return _finding(False, str(refusal))
     return _finding(True, "is private to this user")
 

@@ -15,7 +15,7 @@ from rankdbg.verdicts.failures.explanation import NOTHING, Explanation, explain
 from rankdbg.verdicts.failures.findings import Calm, Finding
 from rankdbg.verdicts.failures.identities import Identities
 from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
-from rankdbg.verdicts.failures.log_findings import Findings
+from rankdbg.verdicts.failures.log_findings import LogFindings
 from rankdbg.verdicts.failures.log_lines import Origins
 from rankdbg.verdicts.failures.outcomes import Outcomes
 from rankdbg.verdicts.failures.step_values import StepLine
@@ -82,7 +82,7 @@ class Diagnosis:
 
 def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
     scans = with_container_ends(scans)
-    found = Findings(scans, rules, Origins(scans))
+    found = LogFindings(scans, rules, Origins(scans))
     outcomes = Outcomes(scans, rules, found.identities, found.clocks)
     findings = in_the_zone_of_the_job(
         where_it_began(found.failures, outcomes.last_good_step),
