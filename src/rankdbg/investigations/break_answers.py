@@ -46,12 +46,12 @@ class BreakAnswers(RankAnswers[V]):
                 {"ranks": format_ranks(members, self.all_ranks), **_json(values[key])}
                 for key, members in groups
             ],
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
         }
 
     def summary(self) -> str:
         told = [f"{label(ranks, self.all_ranks)} {text}" for text, ranks in self.groups()]
-        told += [f"{len(self.silent)} without a response"] * bool(self.silent)
+        told += [f"{len(self.no_response)} without a response"] * bool(self.no_response)
         return "; ".join(told) or "no rank"
 
     def records(self) -> list[dict[str, Any]]:
@@ -60,13 +60,13 @@ class BreakAnswers(RankAnswers[V]):
             for answer in self.answered
             for line in self.lines(answer.value)
         ]
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
     def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), text)) for text, ranks in self.groups()]
-        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.silent, self.all_ranks)]
+        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.no_response, self.all_ranks)]
         return [Table(("ranks", "breaks"), rows), *map(Paragraph, texts)]
 
 

@@ -47,7 +47,7 @@ class CollectedFiles:
     @property
     def notes(self) -> list[str]:
         end = self.end_reached
-        return [*([f"what came last may be left: {end}"] if end else []), *self.noted]
+        return [*([f"the latest output may be missing: {end}"] if end else []), *self.noted]
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -28,7 +28,7 @@ class CollectiveWaits(Result):
     none where there are only dumps; `skipped`: files that are no dumps, and why."""
 
     judged: Sequence[World]
-    silent: Sequence[Silence] = ()
+    no_response: Sequence[Silence] = ()
     all_ranks: Sequence[Rank] = ()
     skipped: Sequence[tuple[str, str]] = ()
     chosen: Sequence[ProcessKey] | None = None  # whose groups are listed; None: those of all
@@ -79,7 +79,7 @@ class CollectiveWaits(Result):
             ],
             "without_evidence": self._names.of(self._ranks(_absent)),
             "without_entries": self._names.of(self._ranks(_empty)),
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
             "skipped": [{"file": file, "reason": reason} for file, reason in self.skipped],
         }
 
@@ -129,7 +129,7 @@ class CollectiveWaits(Result):
     def remarks(self) -> list[str]:
         """What there is no evidence of."""
         lines = []
-        silent = {silence.rank.process for silence in self.silent}
+        silent = {silence.rank.process for silence in self.no_response}
         if absent := [rank for rank in self._ranks(_absent) if rank.process not in silent]:
             lines.append(f"without evidence: {label(absent, self._named_among, 40)}")
         remarks: dict[str, list[Rank]] = {}
@@ -161,7 +161,7 @@ class CollectiveWaits(Result):
             ]
             title = f"{words.group_name(group)}, {world.names.named(group.members)}"
             parts.append(Table(("ranks", title), rows))
-        silent = silent_lines(self.silent, self.all_ranks)
+        silent = silent_lines(self.no_response, self.all_ranks)
         texts = [*self.remarks(), *(f"no response: {ranks} ({why})" for ranks, why in silent)]
         return [*parts, *map(Paragraph, texts)]
 

@@ -125,7 +125,7 @@ def culprit_sentence(culprit: Culprit, findings: CollectiveFindings, names: Worl
         case "lagging":
             return (
                 f"{who} {have} issued nothing more: all are in {what}, "
-                f"and only the others have gone on to issue what comes after it."
+                f"and only the others have issued the operations after it."
             )
     sentence = f"{who} {have} not entered {what}, in which {waiting}."
     if culprit.operation.point_to_point:
@@ -155,7 +155,7 @@ def _mismatch_sentence(
         if same and {*mismatch.odd} & {*culprit.ranks}:
             text = mismatch_text(mismatch, names)
             return (capital(text) if text.startswith("rank") else text) + "."
-    return f"{who} came to #{number} of {group_name(culprit.group)} with another operation."
+    return f"{who} entered #{number} of {group_name(culprit.group)} with a different operation."
 
 
 def mismatch_text(mismatch: Mismatch, names: WorldNames) -> str:
@@ -197,7 +197,7 @@ def _are_both_sides(waits: Iterable[Wait]) -> bool:
     return len({(wait.group, wait.operation.name, wait.operation.number) for wait in waits}) > 1
 
 
-_UNDECIDED_ORDER = "The recorders do not tell which side has left the common order."
+_UNDECIDED_ORDER = "The flight recorders do not show which side left the common order."
 
 
 def _departure_sentence(culprit: Culprit, names: WorldNames) -> str:

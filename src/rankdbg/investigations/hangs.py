@@ -101,7 +101,7 @@ class HangInvestigation:
                 self._gpus[node] = told.gpus
 
     def _look_at_nccl(self) -> None:
-        """Only if no recorder tells more. Any one node answers for the whole job."""
+        """Only if no recorder shows more. Any one node answers for the whole job."""
         if any(each.trace.operations for each in self._traces_now.values()):
             return
         by_host: dict[str, list[Rank]] = {}

@@ -14,13 +14,13 @@ from rankdbg.types import ProcessKey, Rank
 
 @dataclass(frozen=True)
 class JobList:
-    """`jobs`: by name; `inside`: the job that a job runs inside; `ages`: seconds; `silent_nodes`: and
+    """`jobs`: by name; `inside`: the job that a job runs inside; `ages`: seconds; `no_response_nodes`: and
     why they gave no response; `origin`: of a snapshot, when and of what."""
 
     jobs: Mapping[str, Sequence[Rank]]
     inside: Mapping[str, str]
     ages: Mapping[ProcessKey, float]
-    silent_nodes: Mapping[str, str]
+    no_response_nodes: Mapping[str, str]
     notes: Sequence[str]
     origin: str
 
@@ -31,7 +31,7 @@ class JobList:
                 _job_json(job, ranks, self.inside.get(job, "")) for job, ranks in self.jobs.items()
             ],
             "ranks": [self._rank_json(rank) for ranks in self.jobs.values() for rank in ranks],
-            "no_response_nodes": self.silent_nodes,
+            "no_response_nodes": self.no_response_nodes,
             "notes": self.notes,
         }
 

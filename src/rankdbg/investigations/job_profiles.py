@@ -106,7 +106,7 @@ class JobProfile(Result):
                 for node, clock in recorded.clocks.items()
             },
             "files": [str(self.folder / name) for name in self.files],
-            "no_response": silent_json(recorded.silent),
+            "no_response": silent_json(recorded.no_response),
         }
 
     def by_rank(self) -> list[tuple[Rank, Profile | None]]:
@@ -183,7 +183,7 @@ class JobProfile(Result):
     def summary(self) -> str:
         slow = self.slowest
         if not self.profiles and not (self.kind == "nsys" and self.files):
-            return f"nothing was recorded of {len(self.recorded.silent)} ranks"
+            return f"nothing was recorded of {len(self.recorded.no_response)} ranks"
         told = f"; rank {self.whose([slow.index])} {self.slowest_text()}" if slow else ""
         return self.title() + told
 
@@ -214,7 +214,7 @@ class JobProfile(Result):
             figures = percent(row.mean), percent(min(row.shares)), percent(row.shares[most])
             odd = f"odd: {self.whose(row.far())}" if row.far() and not self.diff else ""
             rows.append(TableRow(("".join(self.place(row)), *figures, self.whose([most])), odd))
-        silent = silent_lines(self.recorded.silent, self.all_ranks)
+        silent = silent_lines(self.recorded.no_response, self.all_ranks)
         texts = [f"no response: {ranks} ({why})" for ranks, why in silent]
         texts += [f"{self.folder / name}" for name in self.files]
         columns = ("where", "mean", "least", "most", "of")

@@ -297,7 +297,7 @@ class JobVerdict(Result):
             return []
         text = cut(self.diagnosis.first_line(), LONGEST_LINE)
         first = self.diagnosis.first_in_words()
-        return [f"by the logs: {first}: {text} (rankdbg doctor tells more)"]
+        return [f"by the logs: {first}: {text} (rankdbg doctor shows more)"]
 
     def _of_process(self, seen: Seen, who: str) -> list[str]:
         found = []

@@ -23,7 +23,7 @@ def read_collectives(
     answers = session.collectives(ranks)
     return CollectiveWaits(
         judge_worlds(recorded_by(answers)),
-        silent=[answer for answer in answers if isinstance(answer, Silence)],
+        no_response=[answer for answer in answers if isinstance(answer, Silence)],
         all_ranks=all_ranks,
         chosen=[rank.process for rank in chosen],
     )

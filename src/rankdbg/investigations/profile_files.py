@@ -38,10 +38,10 @@ def read_all(recorded: RecordedFiles, folder: Path, named: Named) -> list[Profil
                 profiles.append(read_profile(rank, documents))
             elif "memray" in files:
                 reason = f"to read its data: memray flamegraph {files['memray']}"
-                recorded.silent.append(Silence(rank, reason))
+                recorded.no_response.append(Silence(rank, reason))
         except (ValueError, LookupError, TypeError, EOFError, zlib.error, RecursionError) as error:
             reason = f"its profile is damaged ({type(error).__name__}: {error})"
-            recorded.silent.append(Silence(rank, reason))
+            recorded.no_response.append(Silence(rank, reason))
     return profiles
 
 

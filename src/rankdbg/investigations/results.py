@@ -80,7 +80,7 @@ class RankAnswers(Result, Generic[V]):
         return [answer for answer in self.answers if isinstance(answer, Answer)]
 
     @cached_property
-    def silent(self) -> list[Silence]:
+    def no_response(self) -> list[Silence]:
         """The ranks that gave no response, and why."""
         return [silence for silence in self.answers if isinstance(silence, Silence)]
 

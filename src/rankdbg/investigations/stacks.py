@@ -45,7 +45,7 @@ class MergedStacks(Result):
     `all_ranks`: all ranks of the job, among which ranks are named."""
 
     seen: Sequence[Sampled]
-    silent: Sequence[Silence]
+    no_response: Sequence[Silence]
     all_ranks: Sequence[Rank]
     children: MergedStacks | None = None  # of the processes below the ranks
     notes: Sequence[str] = ()  # about stack dumps that were read
@@ -130,7 +130,7 @@ class MergedStacks(Result):
                 for name in self.names
             ],
             "odd": [self.picked(group.members) for group in self.odd],
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
             "samples": self.samples,
             "sources": {names[sampled.rank.process]: sampled.source for sampled in self.seen},
             "details": {names[s.rank.process]: s.rank.detail for s in self.seen if s.rank.detail},
@@ -203,7 +203,7 @@ class MergedStacks(Result):
     def unseen(self) -> list[tuple[str, str]]:
         """Those that could not be read, with the same reason on one line."""
         reasons: dict[str, list[Rank]] = {}
-        for silence in self.silent:
+        for silence in self.no_response:
             reasons.setdefault(silence.reason, []).append(silence.rank)
         return [(self.label(ranks), reason) for reason, ranks in reasons.items()]
 
@@ -226,7 +226,7 @@ class MergedStacks(Result):
             is_odd = stack.thread == MAIN and stack.rank.process in odd
             more = {"thread": stack.thread, **place, "moving": stack.moving, "odd": is_odd}
             rows.append(rank_record(stack.rank, **more))
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
     def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow, Tree

@@ -95,3 +95,11 @@ def test_long_tables_are_cut() -> None:
     html = Table(("a",), [TableRow((str(number),)) for number in range(10_000)]).html()
     assert html.count("<tr") == 201
     assert "and 9800 more rows: see as_json()" in html
+
+
+def test_ranks_without_a_response_have_the_name_that_they_have_in_json() -> None:
+    """Python and JSON agree; with no answer at all, too."""
+    answers = Answers([Silence(rank(0), "stopped")], [rank(0)], "x")
+    assert [silence.reason for silence in answers.no_response] == ["stopped"]
+    assert [entry["rank"] for entry in answers.as_json()["no_response"]] == [0]
+    assert [silence.rank.number for silence in stacks(["step"]).no_response] == [1]

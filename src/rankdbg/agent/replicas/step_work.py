@@ -37,7 +37,7 @@ class _Work:
             return
         try:
             if step > self.step and not self.begun:
-                raise Passed(f"step {step} came after the last one before {self.step}")
+                raise Passed(f"the program went from a step before {self.step} to step {step}")
             self.begun = True
             self.result = self.parts.pop(0)()
         except Exception as error:

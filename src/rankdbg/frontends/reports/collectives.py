@@ -28,11 +28,11 @@ def print_collectives(terminal: Terminal, waits: CollectiveWaits, *, full: bool 
             terminal.print(line)
     _print_groups(terminal, waits, full)
     remarks = waits.remarks()
-    if remarks or waits.silent:
+    if remarks or waits.no_response:
         terminal.print()
     for line in remarks:
         terminal.print(line)
-    print_silent(terminal, waits.silent, waits.all_ranks)
+    print_silent(terminal, waits.no_response, waits.all_ranks)
     if waits.culprits and waits.all_ranks:
         ranks = quoted(format_ranks(waits.culprits, waits.all_ranks))
         terminal.print(terminal.dim(f"hint: rankdbg stacks {ranks}"))

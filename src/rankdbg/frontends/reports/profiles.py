@@ -45,7 +45,7 @@ def print_profile(terminal: Terminal, profile: JobProfile) -> None:
     elif profile.kind == "nsys" and profile.files:
         terminal.print(profile.title())
     _print_notes(terminal, profile)
-    print_silent(terminal, profile.recorded.silent, profile.all_ranks)
+    print_silent(terminal, profile.recorded.no_response, profile.all_ranks)
     if profile.files:
         _print_files(terminal, profile)
 

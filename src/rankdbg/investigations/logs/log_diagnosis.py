@@ -87,7 +87,7 @@ def _disk_json(disk: Disk) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Hang:
-    """A job that runs and is stuck, in short: `rankdbg why` tells more."""
+    """A job that runs and is stuck, in short: `rankdbg why` shows more."""
 
     culprit: str  # ranks
     cause: str

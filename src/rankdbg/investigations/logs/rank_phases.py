@@ -105,14 +105,14 @@ def phase_text(course: Course) -> str:
 
 
 def silence_text(course: Course) -> str:
-    """`` if there is nothing to say about how long it has been silent."""
+    """`` if there is nothing to say about how long it has written nothing."""
     if course.silent is None or not course.now.rule.quiet:
         return ""
     if course.silent < 60 and not course.stalled:
         return ""
     allowed = duration(course.now.rule.quiet)
     words = "longer than" if course.stalled else "within"
-    return f"silent for {duration(course.silent)}, {words} the {allowed} of this phase"
+    return f"no output for {duration(course.silent)}, {words} the {allowed} of this phase"
 
 
 def _has_only_started(course: Course) -> bool:

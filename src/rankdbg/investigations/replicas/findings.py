@@ -57,7 +57,7 @@ class Computation:
 
     @property
     def suspect(self) -> Rank | None:
-        """A rank that alone makes other outputs of inputs that are equal bit for bit: the same module
+        """A rank that alone returns different outputs for inputs that are equal bit for bit: the same module
         in both steps, and its operator again when it is repeated, on the same kind of machine."""
         odd = self.modules.first
         operator = self.operators.first if self.operators else None

@@ -1,5 +1,5 @@
 """The first difference: by step from the hashes that ranks have kept, then what kind of mistake it is,
-and which module, and which operator of it, makes other outputs of equal inputs."""
+and which module, and which operator of it, returns different outputs for equal inputs."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ CAUSES: dict[Kind, str] = {
     "changed outside of the optimizer, as by a flipped bit, a load, or a broadcast that is missing.",
     "buffer": "{name} is a buffer ({ranks}): each rank computes it from its own data, and no broadcast "
     "makes it equal.",
-    "unknown": "{name} differs ({ranks}). There are no gradients at the start of a step to find the "
-    "cause by: call rankdbg.progress(step) before the program clears them.",
+    "unknown": "{name} differs ({ranks}). The gradients are cleared before a step starts, so the "
+    "cause is not known: call rankdbg.progress(step) before the program clears them.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Who waits for whom: each rank by the first operation that it has not come out of.
+"""Who waits for whom: each rank by the first operation that it has not left.
 
 A rank that waits for one that waits itself is held up by the one for which that one waits, in
 whatever group: the edges are followed to those that wait for no other rank.

@@ -48,7 +48,7 @@ class Course:
 
     @property
     def stalled(self) -> bool:
-        """Whether it has been silent for longer than its phase may be."""
+        """Whether it has written nothing for longer than its phase allows."""
         allowed = self.now.rule.quiet
         return bool(allowed and self.silent is not None and self.silent > allowed)
 

@@ -173,7 +173,7 @@ class Outcomes:
         if event.mode in (LOSS, GRADIENTS) and self._ended_badly(event):
             return event
         if steps := self._steps_after(event):
-            why = f"the job went on: step {steps} came later"
+            why = f"the job continued: step {steps} followed"
             return replace(event, outcome="recovered", why=why)
         if why := self._handled(event):
             return replace(event, outcome="handled", why=why)
