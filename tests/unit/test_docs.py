@@ -133,6 +133,30 @@ def test_every_setting_of_watch_is_in_the_guide() -> None:
     assert [f.name for f in fields(WatchSettings) if f"| `{f.name}` |" not in guide] == []
 
 
+def test_a_newcomer_finds_every_place() -> None:
+    """What the table in CONTRIBUTING names is there: folders, files, and the names in them."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where does it go?")[2]
+    rows = [row for row in table.splitlines() if row.startswith("| ")][2:]
+    source = ROOT / "src/rankdbg"
+    places = {place for row in rows for place in re.findall(r"`([\w/]+(?:/|\.py))`", row)}
+    assert len(rows) > 10 and [place for place in places if not (source / place).exists()] == []
+    named = [each for row in rows for each in re.findall(r"`([A-Z]+)` in `([\w/.]+)`", row)]
+    assert len(named) > 4
+    for name, file in named:
+        assert re.search(rf"^ *{name}\b.* = ", (source / file).read_text(), re.MULTILINE), (
+            name,
+            file,
+        )
+
+
+def test_every_target_of_make_is_phony() -> None:
+    """Else a folder of its name (docs) makes it `Nothing to be done`."""
+    text = (ROOT / "Makefile").read_text()
+    targets = {*re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE)}
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert "docs" in targets and phony is not None and targets - {*phony[1].split()} == set()
+
+
 def test_links_lead_somewhere() -> None:
     """Each relative link in README and docs names a file."""
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:

@@ -61,7 +61,22 @@ GIVEN_UP = {
     "tells more": "shows more",
     "half as long again": "1.5 times as long",
 }
-NAMES_GIVEN_UP = ("Wish", "Known", "Kept", "Told", "Looking")
+NAMES_GIVEN_UP = {
+    *(
+        "Alike",
+        "Calm",
+        "Here",
+        "Judged",
+        "Keeper",
+        "Keeping",
+        "Kept",
+        "Known",
+        "Lacking",
+        "Looking",
+    ),
+    *("Lying", "Parted", "Passed", "Quiet", "Ran", "Rest", "Several", "Shared", "Side", "Since"),
+    *("Sought", "Stay", "Teller", "Told", "Troubles", "Who", "Wish"),
+}
 FUNCTIONS_GIVEN_UP = re.compile(r"_?(meet|mourn|bury|hope|last_words)(_|$)")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg.errors import NoJob, RankdbgError, SelectionError
-from rankdbg.investigations.rank_files import Collector, Lying, Outcome, place_of
+from rankdbg.investigations.rank_files import Collector, NodeFile, Outcome, place_of
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -136,7 +136,7 @@ class FileCollection:
     def _is_growing(self) -> bool:
         return any(outcome.state == "growing" for outcome in self._outcomes.values())
 
-    def _add(self, files: Sequence[Lying]) -> None:
+    def _add(self, files: Sequence[NodeFile]) -> None:
         try:
             self._collector.copy(files)
         finally:  # also what was done before Ctrl-C

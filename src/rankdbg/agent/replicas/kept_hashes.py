@@ -37,7 +37,7 @@ class HashRecord:
         return self.hashes[number * 16 : number * 16 + 16]
 
 
-class Keeper:
+class StepHasher:
     """Called by rankdbg.progress() at each step."""
 
     def __init__(self, every: int, kinds: tuple[str, ...]) -> None:
@@ -87,7 +87,7 @@ def thinned(records: list[Any], room: int) -> list[Any]:
     return first + older + newest
 
 
-_keeper: Keeper | None = None
+_keeper: StepHasher | None = None
 _changing = threads.new_lock()
 
 
@@ -97,7 +97,7 @@ def keep(every: int, kinds: tuple[str, ...]) -> dict[str, Any]:
     with _changing:
         if _keeper is not None:
             step_work.remove(_keeper)
-        _keeper = Keeper(every, kinds) if every > 0 else None
+        _keeper = StepHasher(every, kinds) if every > 0 else None
         if _keeper is not None:
             card.step_work.append(_keeper)
     return {"every": max(0, every), "step": card.step}

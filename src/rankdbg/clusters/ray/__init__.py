@@ -76,7 +76,7 @@ class Ray(Cluster):
         self._here_seconds = options.tolerance(NODE_SECONDS)
         self._driver: DriverProcess | None = None
         self._nodes: list[str] = []  # as the last driver knew them
-        self._here = Here()
+        self._here = DriverNode()
         self._users: set[object] = set()  # channels that are open
         self._connecting: threading.Thread | None = None
 
@@ -153,7 +153,7 @@ class Ray(Cluster):
 
 
 @dataclass
-class Here:
+class DriverNode:
     """The node of the driver; the name is empty if it is unknown."""
 
     name: str = ""
@@ -218,7 +218,7 @@ class DriverProcess:
         self._process.listen(self._hear, self._hear_complaint)
         self._known: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tables: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self.here = Here()
+        self.here = DriverNode()
         self.nodes = self._connect()
 
     def _connect(self) -> dict[str, dict[str, str]]:
@@ -248,7 +248,7 @@ class DriverProcess:
         here = said.get("here") or {}
         for name, node in named.items():
             if node["id"] == here.get("id"):
-                self.here = Here(name, node["id"], int(here["raylet"]))
+                self.here = DriverNode(name, node["id"], int(here["raylet"]))
         return named
 
     def open(self, name: str, cluster: Ray) -> RayChannel:
@@ -397,7 +397,7 @@ class RayChannel:
 class HereChannel(ProcessChannel):
     """The node of the driver, inspected by a separate process."""
 
-    def __init__(self, here: Here, python: str, cluster: Ray, connect_seconds: float) -> None:
+    def __init__(self, here: DriverNode, python: str, cluster: Ray, connect_seconds: float) -> None:
         self._cluster = cluster
         command = [python, "-c", _BESIDE_THE_RAYLET, str(here.raylet), shell_line()]
         opening = landing_opening(here.name, REMOTE)

@@ -25,10 +25,10 @@ def find_cluster(rest: str, options: Options = NO_OPTIONS) -> Cluster:
     jobs = _with_step(found, step)
     if len(jobs) == 1:
         return Slurm(jobs[0], step, options)
-    from rankdbg.clusters.several import Several
+    from rankdbg.clusters.several import SeveralClusters
 
     # To the user it is one job: all its components have one name.
-    return Several([Slurm(job, step, options, job.srun_number) for job in jobs])
+    return SeveralClusters([Slurm(job, step, options, job.srun_number) for job in jobs])
 
 
 def _with_step(jobs: Sequence[SlurmJob], step: str) -> Sequence[SlurmJob]:

@@ -12,7 +12,7 @@ from rankdbg.errors import BadInput, ChooseJob, NoJob, PlacedError, RankdbgError
 from rankdbg.frontends.mcp import job_text, pages, text_parts
 from rankdbg.frontends.mcp.asking import Answered, Call, Document, diagnosed, verdict_document
 from rankdbg.frontends.mcp.parameters import check_arguments
-from rankdbg.frontends.mcp.sharing import Shared, SharedConnections
+from rankdbg.frontends.mcp.sharing import SharedConnection, SharedConnections
 from rankdbg.frontends.mcp.tools import BY_NAME, TOOLS, Tool
 from rankdbg.frontends.reaching import default_target
 from rankdbg.investigations.documents import finite
@@ -48,7 +48,7 @@ class Running:
     """A call on its way, for its thread and for the one that reports its progress."""
 
     stop: threading.Event = field(default_factory=threading.Event)
-    shared: Shared | None = None
+    shared: SharedConnection | None = None
 
 
 class Calls:

@@ -12,7 +12,7 @@ from rankdbg.process.masking import mask_text
 from rankdbg.selection import format_numbers
 from rankdbg.text.amounts import duration
 from rankdbg.text.cutting import cut, cut_path
-from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course, Stay
+from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course, RankPhase
 
 if TYPE_CHECKING:
     from rankdbg.investigations.html import HtmlPart
@@ -134,28 +134,28 @@ def who_are(members: Sequence[Course]) -> str:
     return f"{len(members)} × {first.who.actor or f'process of {first.now.rule.stack}'}"
 
 
-def phase_name(stay: Stay) -> str:
+def phase_name(stay: RankPhase) -> str:
     return stay.rule.phase + (" done" if stay.over else "")
 
 
-def step_text(stay: Stay) -> str:
+def step_text(stay: RankPhase) -> str:
     step = "" if stay.step is None else f" {stay.step}"
     return step + (f", {stay.detail}" if stay.detail else "")
 
 
-def when_text(stay: Stay) -> str:
+def when_text(stay: RankPhase) -> str:
     """Since when it is in the phase; of a detail, when that was said."""
     word, time = ("at", stay.end) if stay.detail else ("since", stay.begin)
     return "" if time is None else f" {word} {datetime.fromtimestamp(time):%H:%M:%S}"
 
 
-def length_text(stay: Stay) -> str:
+def length_text(stay: RankPhase) -> str:
     if stay.begin is None or stay.end is None or stay.end <= stay.begin:
         return ""
     return duration(stay.end - stay.begin)
 
 
-def _stay_json(stay: Stay) -> dict[str, Any]:
+def _stay_json(stay: RankPhase) -> dict[str, Any]:
     times = [stay.begin, stay.end]
     begin, end = [None if t is None else datetime.fromtimestamp(t).isoformat() for t in times]
     return {"phase": phase_name(stay), "begin": begin, "end": end, "step": stay.step}

@@ -13,7 +13,7 @@ from rankdbg.session import Session
 from rankdbg.types import Answer, ProcessKey, Rank
 from rankdbg.verdicts.replicas.causes import Cause, find_cause
 from rankdbg.verdicts.replicas.differences import Difference, find_differences
-from rankdbg.verdicts.replicas.kept_steps import Since, common_steps
+from rankdbg.verdicts.replicas.kept_steps import FirstDifferingStep, common_steps
 from rankdbg.verdicts.replicas.odd_data import OddData, find_odd_data
 from rankdbg.verdicts.replicas.odd_modules import ModulePass, OddModule, find_odd_module
 from rankdbg.verdicts.replicas.odd_operators import OperatorPass, find_odd_operator
@@ -54,7 +54,9 @@ def find_first(
     return FirstDifference(since, at_first.differences, tuple(causes), computation)
 
 
-def _first_kept(session: Session, now: ComparedStep) -> tuple[Since | None, ComparedStep | None]:
+def _first_kept(
+    session: Session, now: ComparedStep
+) -> tuple[FirstDifferingStep | None, ComparedStep | None]:
     """By bisection: a parameter that has become different stays so. Without any that was kept, or if
     the last ones are equal, there is no evidence of that step."""
     replies = session.kept_replicas(now.ranks)
@@ -64,7 +66,7 @@ def _first_kept(session: Session, now: ComparedStep) -> tuple[Since | None, Comp
         return None, None
     last = _at(session, now, known[-1])
     if not last.differences:
-        return Since(None, known[-1]), None
+        return FirstDifferingStep(None, known[-1]), None
     low, high, found = -1, len(known) - 1, last  # equal at low, different at high
     while high - low > 1:
         middle = (low + high) // 2
@@ -73,7 +75,7 @@ def _first_kept(session: Session, now: ComparedStep) -> tuple[Since | None, Comp
             high, found = middle, looked
         else:
             low = middle
-    return Since(known[high], known[low] if low >= 0 else None), found
+    return FirstDifferingStep(known[high], known[low] if low >= 0 else None), found
 
 
 def _at(session: Session, now: ComparedStep, step: int) -> ComparedStep:

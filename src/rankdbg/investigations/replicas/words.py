@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankdbg.investigations.rank_labels import named
-from rankdbg.investigations.replicas.findings import FirstDifference, Keeping
+from rankdbg.investigations.replicas.findings import FirstDifference, KeptSteps
 from rankdbg.types import Rank
 from rankdbg.verdicts.replicas.causes import Cause, Kind
 from rankdbg.verdicts.replicas.magnitudes import Magnitude
@@ -76,7 +76,7 @@ def random_text(note: RandomNote, all_ranks: Sequence[Rank]) -> str:
     )
 
 
-def keeping_text(keeping: Keeping) -> str:
+def keeping_text(keeping: KeptSteps) -> str:
     if not keeping.every:
         return ""
     steps = f", steps {keeping.steps[0]} to {keeping.steps[1]}" if keeping.steps else ""

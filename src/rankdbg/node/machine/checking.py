@@ -106,7 +106,7 @@ def _debuggers(deadline: float) -> dict[str, Any]:
         for name, probe in (("pystack", pystack), ("gdb", gdb)):
             try:
                 there = probe.executable() is not None
-            except offers.Lacking:
+            except offers.MissingTool:
                 found[name] = _finding(None, "not installed; rankdbg sends its own when needed")
                 continue
             if not there:

@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Calm:
+class HarmlessFinding:
     """A line that looks alarming and is not."""
 
     mode: str

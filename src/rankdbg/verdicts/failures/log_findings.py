@@ -10,7 +10,7 @@ from dataclasses import replace
 from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.clocks import Clocks
-from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Calm, Finding
+from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding, HarmlessFinding
 from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.log_lines import CLOCK, Origins, year_of
 from rankdbg.verdicts.failures.same_events import (
@@ -66,7 +66,7 @@ class LogFindings:
         self._year = year_of(scans)
         self.identities = Identities(scans, origins)
         self.clocks = Clocks(scans, rules, origins, self._year, self.identities)
-        self.harmless: list[Calm] = []
+        self.harmless: list[HarmlessFinding] = []
         self.failures: list[Finding] = []
         for scan in scans:
             self.failures += joined(self._of_file(scan))
@@ -83,7 +83,7 @@ class LogFindings:
             calm = [hit for hit in hits if hit.pattern.startswith("harmless:")]
             for hit in calm:
                 rule = self._rules.harmless[hit.pattern.removeprefix("harmless:")]
-                self.harmless.append(Calm(rule.mode, hit.text, rule.cause))
+                self.harmless.append(HarmlessFinding(rule.mode, hit.text, rule.cause))
                 calmed |= {(mode, hit.line - back) for mode in rule.calms for back in range(3)}
             if not calm:
                 found += [

@@ -12,7 +12,7 @@ from rankdbg.verdicts.failures.confidence import Confidence, how_sure
 from rankdbg.verdicts.failures.described_pods import with_container_ends
 from rankdbg.verdicts.failures.events import Event, make_events, when
 from rankdbg.verdicts.failures.explanation import NOTHING, Explanation, explain
-from rankdbg.verdicts.failures.findings import Calm, Finding
+from rankdbg.verdicts.failures.findings import Finding, HarmlessFinding
 from rankdbg.verdicts.failures.identities import Identities
 from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
 from rankdbg.verdicts.failures.log_findings import LogFindings
@@ -132,7 +132,7 @@ def _that_count(events: list[Event], is_under_way: bool) -> list[Event]:
     return [event for event in loud if not event.rule.weak] or ([] if is_under_way else loud)
 
 
-def _harmless(lines: Sequence[Calm], weak: Sequence[Event]) -> list[HarmlessLine]:
+def _harmless(lines: Sequence[HarmlessFinding], weak: Sequence[Event]) -> list[HarmlessLine]:
     told: dict[str, HarmlessLine] = {}
     for calm in lines:
         known = told.get(calm.mode, HarmlessLine(calm.mode, 0, calm.text, calm.cause))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankdbg.investigations.logs.merged_messages import Who, WriterNames
+from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames
 from rankdbg.logs.entries import Entry
 from rankdbg.types import ProcessKey, Rank
 
@@ -43,4 +43,4 @@ def test_pids_tell_them_apart() -> None:
 def test_line_with_a_number_alone() -> None:
     """It cannot be told whose it is."""
     line = Entry(0.0, None, 0, 0, None, "", "")
-    assert WriterNames(ranks((0, "step"), (0, "step"))).of(line) == Who(0, "")
+    assert WriterNames(ranks((0, "step"), (0, "step"))).of(line) == LogWriter(0, "")
