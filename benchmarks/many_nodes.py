@@ -19,7 +19,7 @@ from typing import Any
 
 from rankdbg import grouping, wire
 from rankdbg.clusters.transport import carrier
-from rankdbg.clusters.transport.channel import Conversation, Waiting, plain_opening
+from rankdbg.clusters.transport.channel import AskedQuestion, Conversation, plain_opening
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -133,7 +133,7 @@ class PipeChannel:
         self._conversation = Conversation(node, self._send, plain_opening(node, {}))
         carrier.shared().read(incoming, self._hear)
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         return self._conversation.begin(message)
 
     def hang_up(self) -> None:

@@ -52,10 +52,10 @@ def write_trace(path: Path, rank: int, size: int) -> int:
 
 
 def ours(folder: Path) -> int:
-    def part(path: Path) -> chrome.Part:
+    def part(path: Path) -> chrome.TracePart:
         number = int(path.stem.split(".")[0])
         rank = Rank(ProcessKey("node", number, 1), "bench", number)
-        return chrome.Part(rank, f"rank {number}", lambda: gzip.open(path, "rt"), 1000)
+        return chrome.TracePart(rank, f"rank {number}", lambda: gzip.open(path, "rt"), 1000)
 
     with gzip.open(folder / "merged.gz", "wt", 1) as out:
         return sum(m.events for m in chrome.merge(map(part, sorted(folder.glob("*.json.gz"))), out))

@@ -15,7 +15,7 @@ from _measuring import BIN, begin, command, medians, seconds, table
 from _worlds import waiting_job
 
 from rankdbg.investigations.stillness import Stillness
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -70,7 +70,7 @@ def main() -> None:
         rows += [[name, f"{value:.2f}", f"{value / peer:.2f}"] for name, value in taken.items()]
         table(rows)
         elapsed, used = cost_of_looks(session, ranks)
-        every = Settings().look_every
+        every = WatchSettings().look_every
         print(
             f"a look of watch: {elapsed * 1e3:.0f} ms here, {used * 1e3:.2f} ms of a rank's "
             f"processor; every {every:.0f} s that is {used / every:.4%}"

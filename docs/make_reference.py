@@ -49,7 +49,7 @@ and nodes ([a job on Ray](../guides/on-ray.md#why-does-it-wait)).
 
 # As verdicts/hangs/culprits.py has them, for one rank.
 SAID_OF_CULPRITS = {
-    "mismatch": "it has come to a collective with another operation, size or type than the others",
+    "mismatch": "it has entered a collective with a different operation, size or type from the others",
     "missing": "it has left out a collective in which others wait, and waits in another",
     "undecided": "it and another rank wait for each other, and nothing tells which has left the order",
     "not started": "its GPU has not begun the collective that the others are inside of",
@@ -150,7 +150,7 @@ PHASES_HEAD = """\
 # Known phases
 
 What `rankdbg phases` and `doctor` know of the course of a job, by framework, in the order in
-which phases come. A rank that says nothing for longer than its phase may be silent is reported.
+which phases come. A rank that writes nothing for longer than its phase allows is reported.
 Wordings of several versions are known; a line of each is shown. [Add your
 own](../guides/add-a-rule.md).
 

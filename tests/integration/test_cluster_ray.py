@@ -188,7 +188,7 @@ def test_profile(waiting: Look, tmp_path: Path) -> None:
         return not threading.Event().wait(seconds)
 
     recorded = record(waiting.session, trainers, settings, tmp_path, wait)
-    assert recorded.silent == []
+    assert recorded.no_response == []
     assert set(recorded.clocks) == {HEAD, OTHER}
     profiles = read_all(recorded, tmp_path, str)
     functions = [{f.function for s in p.stacks for f in s.frames} for p in profiles]

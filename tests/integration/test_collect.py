@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, command, rankdbg
-from rankdbg.investigations.rank_files import Lying, place_of
+from rankdbg.investigations.rank_files import NodeFile, place_of
 from ssh_hosts import Hosts
 from waiting import PATIENCE, wait_for
 
@@ -225,7 +225,7 @@ def test_following_ends_with_its_own_job(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["..", ".", ".hidden", "-rf", "a/../../b", "x" * 250])
 def test_a_node_by_an_odd_name(leaving: Leaving, tmp_path: Path, name: str) -> None:
     """Its files come to lie below the directory, in one of their own."""
-    odd = Lying(name, "/../../etc/passwd", "log", 1, 1, 1, True)
+    odd = NodeFile(name, "/../../etc/passwd", "log", 1, 1, 1, True)
     place = place_of(tmp_path / "home", odd)
     folder, *rest = place.relative_to(tmp_path / "home").parts
     assert (rest, folder[0] in ".-", "/" in folder) == (["etc", "passwd"], False, False)

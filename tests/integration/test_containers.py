@@ -119,7 +119,7 @@ def test_directory_of_others_in_a_container(tmp_path: Path) -> None:
     """One that other users can write to is refused, as outside."""
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents").chmod(0o777)
-    with pytest.raises(rendezvous.Refused, match="other users can write"):
+    with pytest.raises(rendezvous.DirectoryRefused, match="other users can write"):
         containers.find_card(f"{rendezvous.root_of(os.getpid())}{tmp_path}/agents")
 
 

@@ -74,7 +74,7 @@ def test_a_bit_of_one_rank(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "differs, max |Δ| 0." in text
     assert "no hashes are kept" in text
     words = " ".join(text.split())
-    odd_output = "GELU 0.gelu makes other outputs of equal inputs and parameters in rank 1"
+    odd_output = "GELU 0.gelu returns different outputs for equal inputs and parameters in rank 1"
     assert f"{odd_output}, in two steps." in words
     assert "when it is repeated: silent data corruption. It ran on the processor of host" in words
 

@@ -72,7 +72,7 @@ def test_a_nan_from_one_batch(job: Job, tmp_path: Path, monkeypatch: pytest.Monk
     assert held["value"] == "[1728000]"
     text = " ".join(job.cli("nan").stdout.split())
     assert "0.rows made it: its inputs and its parameters were finite" in text
-    assert "rankdbg continue 1 lets it go on" in text
+    assert "rankdbg continue 1 resumes the rank" in text
 
     assert "resumed" in job.cli("continue", "1").stdout
     wait_for_steps(job, 3)

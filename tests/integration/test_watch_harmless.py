@@ -22,7 +22,7 @@ import pytest
 from jobs import PROGRAMS, Job
 from rankdbg.frontends.watch.sessions import verdict_text
 from rankdbg.investigations.watch.reconnecting import Reaching
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.investigations.watch.watcher import Watcher
 from tiers import chiefly
 from waiting import PATIENCE, wait_for
@@ -272,7 +272,7 @@ def test_signal_is_passed_on_when_evidence_is_there(job: Job, tmp_path: Path, na
 
 def test_signal_between_the_first_look_and_the_next(job: Job, tmp_path: Path) -> None:
     """A watch that has seen no rank yet looks for them before it passes the signal on."""
-    settings = Settings(output_dir=str(tmp_path / "evidence"), look_every=3600.0)
+    settings = WatchSettings(output_dir=str(tmp_path / "evidence"), look_every=3600.0)
     collected: list[bool] = []
     report = tmp_path / "evidence/report.json"
     with job.session() as session:

@@ -6,7 +6,7 @@ import sys
 import torch
 from torch import nn
 
-from rankdbg.agent.nonfinite.armed_hooks import Watch
+from rankdbg.agent.nonfinite.armed_hooks import NanWatch
 
 
 class Divides(nn.Module):
@@ -22,7 +22,7 @@ class Root(nn.Module):
 def look(make, exact):
     """What is found in one step, and how often the GPU was waited for before."""
     found = []
-    watch = Watch(torch, exact, lambda each, frame: found.append(each))
+    watch = NanWatch(torch, exact, lambda each, frame: found.append(each))
     model = nn.Sequential(nn.Linear(64, 64), make(), nn.Linear(64, 8)).cuda()
     optimizer = torch.optim.AdamW(model.parameters())
     watch.install(torch.nn.modules.module)

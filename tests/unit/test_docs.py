@@ -16,7 +16,7 @@ from rankdbg.frontends.cli import VERBS, verb_parser
 from rankdbg.investigations.connection import JobConnection, connect
 from rankdbg.investigations.job_view import JobView
 from rankdbg.investigations.results import Result
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.node.probes import PROBES
 from rankdbg.verdicts.hangs.hang_rules import ROLES, WORDS, HangRule, load_hang_rule_file
 from rankdbg.verdicts.rules.log_rules import load_rule_file
@@ -130,7 +130,31 @@ def test_every_method_of_a_connection_is_in_the_reference() -> None:
 def test_every_setting_of_watch_is_in_the_guide() -> None:
     """A row in its table."""
     guide = (ROOT / "docs/guides/watch-overnight.md").read_text()
-    assert [f.name for f in fields(Settings) if f"| `{f.name}` |" not in guide] == []
+    assert [f.name for f in fields(WatchSettings) if f"| `{f.name}` |" not in guide] == []
+
+
+def test_a_newcomer_finds_every_place() -> None:
+    """What the table in CONTRIBUTING names is there: folders, files, and the names in them."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where does it go?")[2]
+    rows = [row for row in table.splitlines() if row.startswith("| ")][2:]
+    source = ROOT / "src/rankdbg"
+    places = {place for row in rows for place in re.findall(r"`([\w/]+(?:/|\.py))`", row)}
+    assert len(rows) > 10 and [place for place in places if not (source / place).exists()] == []
+    named = [each for row in rows for each in re.findall(r"`([A-Z]+)` in `([\w/.]+)`", row)]
+    assert len(named) > 4
+    for name, file in named:
+        assert re.search(rf"^ *{name}\b.* = ", (source / file).read_text(), re.MULTILINE), (
+            name,
+            file,
+        )
+
+
+def test_every_target_of_make_is_phony() -> None:
+    """Else a folder of its name (docs) makes it `Nothing to be done`."""
+    text = (ROOT / "Makefile").read_text()
+    targets = {*re.findall(r"^([a-z][a-z-]*):", text, re.MULTILINE)}
+    phony = re.search(r"^\.PHONY: (.*)$", text, re.MULTILINE)
+    assert "docs" in targets and phony is not None and targets - {*phony[1].split()} == set()
 
 
 def test_links_lead_somewhere() -> None:

@@ -241,7 +241,7 @@ def start() -> None:
         _register()
         hooks.install()
     except Exception as error:
-        expected = isinstance(error, (rendezvous.Refused, OSError))
+        expected = isinstance(error, (rendezvous.DirectoryRefused, OSError))
         reason = str(error) if expected else repr(error)
         messages.write(f"no agent in process {os.getpid()}: {reason}")
 

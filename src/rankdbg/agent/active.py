@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Any, Protocol
 
-    class Editor(Protocol):
+    class AttachedEditor(Protocol):
         """Where stops go while an editor is attached: editor/editor_stops.py."""
 
         def stop_at(self, frame: FrameType) -> None: ...
@@ -32,7 +32,7 @@ at_exit: list[Callable[[], None]] = []
 # Each returns why this process is paused outside of pdb, or ``: the label `paused` of its card.
 paused_by: list[Callable[[], str]] = []
 # While an editor is attached.
-editor: Editor | None = None
+editor: AttachedEditor | None = None
 # handle_uncaught(error, traceback, ends=False), once uncaught exceptions are saved or held
 # (stops/uncaught.py); and whether they are held.
 handle_uncaught: Callable[..., bool] | None = None

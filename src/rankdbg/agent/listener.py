@@ -26,8 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-# A client that sends nothing for this long is gone. (Two minutes: a node keeps its connection
-# to a stop open, and sends a ping each half minute.)
+# A client that sends nothing for this long is gone: a node asks as soon as it has connected.
 IDLE_SECONDS = 120.0
 
 # A program may close our socket at any time (daemons close all descriptors), and other
@@ -174,7 +173,7 @@ class Listener:
                 self._listen()
                 self._card_written = {}
             self.write_card()
-        except (OSError, rendezvous.Refused):
+        except (OSError, rendezvous.DirectoryRefused):
             if not ours:
                 raise
         if self._socket is not before:

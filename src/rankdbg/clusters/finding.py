@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Callable, Sequence
 
 from rankdbg.clusters import CLUSTERS, ENTRY_POINTS, NO_OPTIONS, Cluster, Options
-from rankdbg.clusters.several import Several
+from rankdbg.clusters.several import SeveralClusters
 from rankdbg.errors import UnknownTarget
 
 
@@ -15,7 +15,7 @@ def find_cluster(targets: Sequence[str], options: Options = NO_OPTIONS) -> Clust
     """The cluster that a target names; several targets are one cluster with all their nodes."""
     if len(targets) == 1:
         return _find(targets[0], options)
-    return Several([_find(target, options) for target in dict.fromkeys(targets)])
+    return SeveralClusters([_find(target, options) for target in dict.fromkeys(targets)])
 
 
 def _find(target: str, options: Options) -> Cluster:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rankdbg.clusters import Channel, Cluster
 
 
-class Several(Cluster):
+class SeveralClusters(Cluster):
     """All nodes of all clusters. If two clusters use the same node name, the target is added to
     it: each of them may see different processes there."""
 

@@ -214,7 +214,7 @@ class _PySpy(_Tool):
 
     def __init__(self, reader: _Reader) -> None:
         super().__init__(reader)
-        self._thread: pyspy_text.ThreadReader | None = None
+        self._thread: pyspy_text.PyspyThreadReader | None = None
         self._library = ""
         self._document: list[str] = []
         self._size = 0
@@ -254,7 +254,7 @@ class _PySpy(_Tool):
             self._begin()
         self._close_thread()
         self._seen.add(number)
-        self._thread = pyspy_text.ThreadReader(head, self._library)
+        self._thread = pyspy_text.PyspyThreadReader(head, self._library)
 
     def _close_thread(self) -> None:
         if self._thread is not None:
@@ -293,8 +293,8 @@ class _Gdb(_Tool):
 
     def __init__(self, reader: _Reader) -> None:
         super().__init__(reader)
-        self._threads: dict[int, gdb_text.ThreadReader] = {}
-        self._thread: gdb_text.ThreadReader | None = None
+        self._threads: dict[int, gdb_text.GdbThreadReader] = {}
+        self._thread: gdb_text.GdbThreadReader | None = None
         self._pid: int | None = None
         self._title = self._cause = ""
         self._frame = -1
@@ -361,7 +361,7 @@ class _Gdb(_Tool):
         if known is not None:
             self.end()
         if len(self._threads) < MOST_THREADS:
-            self._thread = self._threads[number] = gdb_text.ThreadReader(number, name)
+            self._thread = self._threads[number] = gdb_text.GdbThreadReader(number, name)
 
     def end(self) -> None:
         read = [thread.result() for thread in self._threads.values()]
@@ -393,7 +393,7 @@ class _Pystack(_Tool):
 
     def __init__(self, reader: _Reader) -> None:
         super().__init__(reader)
-        self._thread: pystack_text.ThreadReader | None = None
+        self._thread: pystack_text.PystackThreadReader | None = None
         self._read: list[DumpedThread] = []
         self._pid: int | None = None
         self._cause = ""
@@ -406,7 +406,7 @@ class _Pystack(_Tool):
     def read(self, line: str) -> bool:
         if head := pystack_text.THREAD.match(line):
             self._close_thread()
-            self._thread = pystack_text.ThreadReader(head)
+            self._thread = pystack_text.PystackThreadReader(head)
         elif found := pystack_text.SIGNAL.match(line):
             self.end()
             self._cause = found[1]

@@ -26,10 +26,12 @@ _CONTINUES = re.compile(r"\s{4}(at|from) \S")
 
 def parse(text: str) -> Iterator[DumpedThread]:
     """What `thread apply all backtrace` prints."""
-    return parse_threads(text, THREAD, lambda head: ThreadReader(int(head[2]), head[3] or "thread"))
+    return parse_threads(
+        text, THREAD, lambda head: GdbThreadReader(int(head[2]), head[3] or "thread")
+    )
 
 
-class ThreadReader:
+class GdbThreadReader:
     """The lines after the head of one thread."""
 
     def __init__(self, number: int, name: str) -> None:

@@ -24,7 +24,7 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+$")
 GIL = "Has the GIL"
 
 
-class ThreadReader:
+class PyspyThreadReader:
     """The lines after the head of one thread."""
 
     def __init__(self, head: re.Match[str], library: str = "") -> None:

@@ -21,10 +21,10 @@ _UNKNOWN = ("???", "")
 
 
 def parse(text: str) -> Iterator[DumpedThread]:
-    return parse_threads(text, THREAD, ThreadReader)
+    return parse_threads(text, THREAD, PystackThreadReader)
 
 
-class ThreadReader:
+class PystackThreadReader:
     """The lines after the head of one thread. pystack prints the innermost frame last."""
 
     def __init__(self, head: re.Match[str]) -> None:

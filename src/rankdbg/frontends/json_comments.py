@@ -27,19 +27,19 @@ class NotJson(ValueError):
 
 
 @dataclass
-class Node:
+class JsonNode:
     """A value and its position."""
 
     start: int
     end: int
     value: Any = None  # of a string, a number, true, false, null
-    members: dict[str, Node] | None = None  # of an object
-    items: list[Node] | None = field(default=None)  # of an array
+    members: dict[str, JsonNode] | None = None  # of an object
+    items: list[JsonNode] | None = field(default=None)  # of an array
     end_of_last: int = -1  # behind the last one, and its comma if it has one
     comma: bool = False
 
 
-def parse(text: str) -> Node:
+def parse(text: str) -> JsonNode:
     node = _value(text, _skip(text, 0))
     if _skip(text, node.end) != len(text):
         raise NotJson(text, node.end)
@@ -53,7 +53,7 @@ def with_entry(text: str, array: str, name: str, entry: dict[str, Any]) -> str:
     """The text, with this entry in an array of its one object. One that is there already, with
     the same `name`, keeps what else it has."""
 
-    def put(body: str, place: Node | None, root: Node) -> str:
+    def put(body: str, place: JsonNode | None, root: JsonNode) -> str:
         if place is None:
             return _insert(body, root, f"{json.dumps(array)}: {_shown([entry], 1)}", 1)
         if place.items is None:
@@ -71,7 +71,7 @@ def with_member(text: str, outer: str, name: str, entry: dict[str, Any]) -> str:
     """The text, with this entry as `name` in the object `outer` of its one object. One that is there
     already keeps what else it has."""
 
-    def put(body: str, place: Node | None, root: Node) -> str:
+    def put(body: str, place: JsonNode | None, root: JsonNode) -> str:
         if place is None:
             return _insert(body, root, f"{json.dumps(outer)}: {_shown({name: entry}, 1)}", 1)
         if place.members is None:
@@ -86,7 +86,7 @@ def with_member(text: str, outer: str, name: str, entry: dict[str, Any]) -> str:
     return _with_change(text, outer, put)
 
 
-def _with_change(text: str, key: str, put: Callable[[str, Node | None, Node], str]) -> str:
+def _with_change(text: str, key: str, put: Callable[[str, JsonNode | None, JsonNode], str]) -> str:
     """`put` gets the text, the value of the key (None: it is not there) and the one object."""
     mark = _BYTE_ORDER_MARK if text.startswith(_BYTE_ORDER_MARK) else ""  # some editors write one
     body = text.removeprefix(mark)
@@ -98,7 +98,7 @@ def _with_change(text: str, key: str, put: Callable[[str, Node | None, Node], st
     return mark + put(body, root.members.get(key), root)
 
 
-def _updated(text: str, item: Node, entry: dict[str, Any]) -> str:
+def _updated(text: str, item: JsonNode, entry: dict[str, Any]) -> str:
     members = item.members or {}
     new = [key for key in entry if key not in members]
     for key in reversed(new):
@@ -112,7 +112,7 @@ def _updated(text: str, item: Node, entry: dict[str, Any]) -> str:
     return text
 
 
-def _insert(text: str, container: Node, shown: str, depth: int) -> str:
+def _insert(text: str, container: JsonNode, shown: str, depth: int) -> str:
     """As the last member or item."""
     if container.end_of_last < 0:
         place, before = container.start + 1, ""
@@ -136,7 +136,7 @@ def _without_comments(text: str) -> str:
     return json.dumps(_plain(parse(text)))
 
 
-def _plain(node: Node) -> Any:
+def _plain(node: JsonNode) -> Any:
     if node.members is not None:
         return {key: _plain(member) for key, member in node.members.items()}
     return [_plain(item) for item in node.items] if node.items is not None else node.value
@@ -147,7 +147,7 @@ def _skip(text: str, place: int) -> int:
     return match.end() if match else place
 
 
-def _value(text: str, place: int) -> Node:
+def _value(text: str, place: int) -> JsonNode:
     match text[place : place + 1]:
         case "{":
             return _object(text, place)
@@ -156,13 +156,13 @@ def _value(text: str, place: int) -> Node:
     found = _STRING.match(text, place) or _PLAIN.match(text, place)
     try:
         assert found is not None
-        return Node(place, found.end(), json.loads(found[0]))
+        return JsonNode(place, found.end(), json.loads(found[0]))
     except (AssertionError, ValueError):
         raise NotJson(text, place) from None
 
 
-def _object(text: str, start: int) -> Node:
-    node = Node(start, start, members={})
+def _object(text: str, start: int) -> JsonNode:
+    node = JsonNode(start, start, members={})
     place = _skip(text, start + 1)
     while text[place : place + 1] != "}":
         key = _STRING.match(text, place)
@@ -179,8 +179,8 @@ def _object(text: str, start: int) -> Node:
     return node
 
 
-def _array(text: str, start: int) -> Node:
-    node = Node(start, start, items=[])
+def _array(text: str, start: int) -> JsonNode:
+    node = JsonNode(start, start, items=[])
     place = _skip(text, start + 1)
     while text[place : place + 1] != "]":
         item = _value(text, place)
@@ -191,7 +191,7 @@ def _array(text: str, start: int) -> Node:
     return node
 
 
-def _behind(text: str, node: Node, last: Node, closing: str) -> int:
+def _behind(text: str, node: JsonNode, last: JsonNode, closing: str) -> int:
     """Where the next one begins, or the container ends."""
     place = _skip(text, last.end)
     node.comma = text[place : place + 1] == ","

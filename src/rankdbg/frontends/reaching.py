@@ -29,7 +29,7 @@ def open_session(options: argparse.Namespace) -> Session:
     job = getattr(options, "job", None)
     options.job = session.cluster.aliases.get(job, job) if job else job
     if sys.stderr.isatty():
-        session.progress = Progress(elsewhere=targets != ["local"])
+        session.progress = ProgressLine(elsewhere=targets != ["local"])
     return session
 
 
@@ -47,7 +47,7 @@ def default_target() -> list[str]:
     return [target]
 
 
-class Progress:
+class ProgressLine:
     """A line with the number of nodes that have responded, if that takes long. `elsewhere`: nodes
     are remote; connecting is slow, especially the first time."""
 

@@ -16,7 +16,7 @@ from rankdbg.types import Rank
 from rankdbg.wire.answers import Described
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,7 +63,7 @@ class Answers(RankAnswers[Described]):
                 }
                 for (value, members), is_odd in zip(self.groups, self.odd, strict=True)
             ],
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
         }
         if self.spread:
             document["spread"] = {
@@ -88,7 +88,7 @@ class Answers(RankAnswers[Described]):
             for r in some
         ]
         text += f", odd: {label(odd, self.all_ranks)}" if odd else ""
-        return text + (f", no response: {len(self.silent)}" if self.silent else "")
+        return text + (f", no response: {len(self.no_response)}" if self.no_response else "")
 
     def spread_line(self) -> str:
         """`` where a spread says no more than the values do."""
@@ -114,9 +114,9 @@ class Answers(RankAnswers[Described]):
             )
             for answer in self.answered
         ]
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow
 
         rows = [
@@ -124,7 +124,9 @@ class Answers(RankAnswers[Described]):
             for (value, members), is_odd in zip(self.groups, self.odd, strict=True)
         ]
         rows.sort(key=lambda row: bool(row.mark))
-        silent = [f"{ranks}: {why}" for ranks, why in silent_lines(self.silent, self.all_ranks)]
+        silent = [
+            f"{ranks}: {why}" for ranks, why in silent_lines(self.no_response, self.all_ranks)
+        ]
         texts = [self.spread_line(), *silent]
         return [Table(("ranks", self.expression), rows), *map(Paragraph, texts)]
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from rankdbg import grouping
-from rankdbg.investigations.break_places import Place
+from rankdbg.investigations.break_places import BreakRequest
 from rankdbg.investigations.rank_labels import label, silent_json, silent_lines
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
 from rankdbg.selection import format_ranks
@@ -17,7 +17,7 @@ from rankdbg.types import Rank, V
 from rankdbg.wire.answers import BreakPlace, BreakReport, BreakReports, ClearedBreaks
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,12 +46,12 @@ class BreakAnswers(RankAnswers[V]):
                 {"ranks": format_ranks(members, self.all_ranks), **_json(values[key])}
                 for key, members in groups
             ],
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
         }
 
     def summary(self) -> str:
         told = [f"{label(ranks, self.all_ranks)} {text}" for text, ranks in self.groups()]
-        told += [f"{len(self.silent)} without a response"] * bool(self.silent)
+        told += [f"{len(self.no_response)} without a response"] * bool(self.no_response)
         return "; ".join(told) or "no rank"
 
     def records(self) -> list[dict[str, Any]]:
@@ -60,19 +60,19 @@ class BreakAnswers(RankAnswers[V]):
             for answer in self.answered
             for line in self.lines(answer.value)
         ]
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), text)) for text, ranks in self.groups()]
-        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.silent, self.all_ranks)]
+        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.no_response, self.all_ranks)]
         return [Table(("ranks", "breaks"), rows), *map(Paragraph, texts)]
 
 
 @dataclass(frozen=True, repr=False)
 class BreakSet(BreakAnswers[BreakPlace]):
-    place: Place
+    place: BreakRequest
 
     @property
     def good(self) -> bool:

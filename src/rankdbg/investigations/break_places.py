@@ -14,14 +14,14 @@ from rankdbg.wire.answers import BreakReports
 RANKS = re.compile(r"(?:^|\s+)(ranks\((?:[^()]|\([^()]*\))*\))\s*")
 
 
-class Place(NamedTuple):
+class BreakRequest(NamedTuple):
     file: str
     line: int
     condition: str = ""
     log: str = ""
 
 
-def parse(words: list[str]) -> tuple[Place | None, str]:
+def parse(words: list[str]) -> tuple[BreakRequest | None, str]:
     """FILE:LINE with condition and log text, None if not given; and the ranks. The input is a
     command line, as separate words or as one.
 
@@ -44,7 +44,7 @@ def parse(words: list[str]) -> tuple[Place | None, str]:
     return _place(parts), ""
 
 
-def _place(words: list[str]) -> Place | None:
+def _place(words: list[str]) -> BreakRequest | None:
     if not words:
         return None
     first, *rest = words
@@ -68,7 +68,7 @@ def _place(words: list[str]) -> Place | None:
                 hint="to select ranks, write ranks(tp=0)",
             )
         _check(condition, condition, "the condition", condition)
-    return Place(_full(file), int(line), condition, log)
+    return BreakRequest(_full(file), int(line), condition, log)
 
 
 def _split(text: str) -> list[str]:

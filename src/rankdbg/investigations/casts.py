@@ -16,13 +16,13 @@ from rankdbg.investigations.rank_labels import (
     silent_lines,
 )
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
-from rankdbg.investigations.stop_sources import Difference
+from rankdbg.investigations.stop_sources import SourceDifference
 from rankdbg.selection import format_ranks
 from rankdbg.types import Answer, Rank
 from rankdbg.wire.answers import StopReport
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 WITHOUT_OUTPUT = {"ended": "resumed", "cancelled": "pause cancelled"}
 
@@ -32,7 +32,7 @@ class CastOutputs(RankAnswers[StopReport]):
     """`all_ranks`: all ranks of the job, among which ranks are named. `differences`: files of
     code of which ranks run another version than is here."""
 
-    differences: Sequence[Difference] = ()
+    differences: Sequence[SourceDifference] = ()
 
     @cached_property
     def running(self) -> list[Answer[StopReport]]:
@@ -91,7 +91,7 @@ class CastOutputs(RankAnswers[StopReport]):
                 for answer in self.running
             ],
             "not_stopped": format_ranks(self.not_stopped, self.all_ranks),
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
             "warnings": [difference.as_json(self.all_ranks) for difference in self.differences],
         }
 
@@ -100,7 +100,7 @@ class CastOutputs(RankAnswers[StopReport]):
             f"{len(self.answered)} answered, {len(self.groups)} different",
             f"still running: {len(self.running)}" if self.running else "",
             f"not stopped: {len(self.not_stopped)}" if self.not_stopped else "",
-            f"no response: {len(self.silent)}" if self.silent else "",
+            f"no response: {len(self.no_response)}" if self.no_response else "",
         ]
         return ", ".join(filter(None, parts))
 
@@ -110,9 +110,9 @@ class CastOutputs(RankAnswers[StopReport]):
             for a in self.answers
             if isinstance(a, Answer)
         ]
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow
 
         marks = grouping.odd_ones_out([len(members) for _, members in self.groups])
@@ -121,7 +121,7 @@ class CastOutputs(RankAnswers[StopReport]):
             for (group, members), is_odd in zip(self.groups, marks, strict=True)
         ]
         rows += [TableRow((label(r, self.all_ranks), text)) for text, r in self.still_running()]
-        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.silent, self.all_ranks)]
+        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.no_response, self.all_ranks)]
         if self.not_stopped:
             texts.append(f"not stopped: {label(self.not_stopped, self.all_ranks)}")
         texts += [each.sentence(self.all_ranks) for each in self.differences]

@@ -65,7 +65,7 @@ class ChildStacks(MergedStacks):
     def as_json(self) -> dict[str, Any]:
         silent = [
             {**entry, **self._json(silence.rank), "command": " ".join(silence.rank.command)}
-            for entry, silence in zip(silent_json(self.silent), self.silent, strict=True)
+            for entry, silence in zip(silent_json(self.no_response), self.no_response, strict=True)
         ]
         return {**super().as_json(), "no_response": silent}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg.errors import NoJob, RankdbgError, SelectionError
-from rankdbg.investigations.rank_files import Collector, Lying, Outcome, place_of
+from rankdbg.investigations.rank_files import Collector, NodeFile, Outcome, place_of
 from rankdbg.session import Session
 from rankdbg.types import Rank
 
@@ -47,7 +47,7 @@ class CollectedFiles:
     @property
     def notes(self) -> list[str]:
         end = self.end_reached
-        return [*([f"what came last may be left: {end}"] if end else []), *self.noted]
+        return [*([f"the latest output may be missing: {end}"] if end else []), *self.noted]
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -136,7 +136,7 @@ class FileCollection:
     def _is_growing(self) -> bool:
         return any(outcome.state == "growing" for outcome in self._outcomes.values())
 
-    def _add(self, files: Sequence[Lying]) -> None:
+    def _add(self, files: Sequence[NodeFile]) -> None:
         try:
             self._collector.copy(files)
         finally:  # also what was done before Ctrl-C

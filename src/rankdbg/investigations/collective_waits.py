@@ -15,11 +15,11 @@ from rankdbg.investigations.world_waits import WorldWaits
 from rankdbg.selection import Names
 from rankdbg.types import ProcessKey, Rank, Silence
 from rankdbg.verdicts.collectives.culprits import SETTLED_SECONDS
-from rankdbg.verdicts.collectives.process_groups import Group
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup
 from rankdbg.verdicts.collectives.worlds import World
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +28,7 @@ class CollectiveWaits(Result):
     none where there are only dumps; `skipped`: files that are no dumps, and why."""
 
     judged: Sequence[World]
-    silent: Sequence[Silence] = ()
+    no_response: Sequence[Silence] = ()
     all_ranks: Sequence[Rank] = ()
     skipped: Sequence[tuple[str, str]] = ()
     chosen: Sequence[ProcessKey] | None = None  # whose groups are listed; None: those of all
@@ -57,7 +57,7 @@ class CollectiveWaits(Result):
         """The ranks that hold others up, in all worlds."""
         return [rank for world in self.judged for rank in world.of(world.findings.culprit_ranks)]
 
-    def groups(self) -> list[tuple[WorldWaits, Group]]:
+    def groups(self) -> list[tuple[WorldWaits, ProcessGroup]]:
         return [(world, group) for world in self.worlds for group in world.groups()]
 
     # --- for programs -----------------------------------------------------------------
@@ -79,7 +79,7 @@ class CollectiveWaits(Result):
             ],
             "without_evidence": self._names.of(self._ranks(_absent)),
             "without_entries": self._names.of(self._ranks(_empty)),
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
             "skipped": [{"file": file, "reason": reason} for file, reason in self.skipped],
         }
 
@@ -129,7 +129,7 @@ class CollectiveWaits(Result):
     def remarks(self) -> list[str]:
         """What there is no evidence of."""
         lines = []
-        silent = {silence.rank.process for silence in self.silent}
+        silent = {silence.rank.process for silence in self.no_response}
         if absent := [rank for rank in self._ranks(_absent) if rank.process not in silent]:
             lines.append(f"without evidence: {label(absent, self._named_among, 40)}")
         remarks: dict[str, list[Rank]] = {}
@@ -149,10 +149,10 @@ class CollectiveWaits(Result):
         """One for each rank in each group."""
         return [record for world in self.worlds for record in world.records()]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
-        parts: list[Part] = [*map(Paragraph, [*self.sentences(), *self.mismatch_texts()])]
+        parts: list[HtmlPart] = [*map(Paragraph, [*self.sentences(), *self.mismatch_texts()])]
         for world, group in self.groups():
             rows = [
                 TableRow((world.names.numbers(row.ranks), world.row_text(row, group)), row.mark)
@@ -161,7 +161,7 @@ class CollectiveWaits(Result):
             ]
             title = f"{words.group_name(group)}, {world.names.named(group.members)}"
             parts.append(Table(("ranks", title), rows))
-        silent = silent_lines(self.silent, self.all_ranks)
+        silent = silent_lines(self.no_response, self.all_ranks)
         texts = [*self.remarks(), *(f"no response: {ranks} ({why})" for ranks, why in silent)]
         return [*parts, *map(Paragraph, texts)]
 

@@ -11,7 +11,7 @@ from rankdbg.selection import Names, format_numbers
 from rankdbg.types import Frame, Rank
 from rankdbg.verdicts.collectives.culprits import CollectiveFindings, Culprit
 from rankdbg.verdicts.collectives.mismatches import Mismatch
-from rankdbg.verdicts.collectives.process_groups import Group
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup
 from rankdbg.verdicts.collectives.schedules import MissedMessage
 from rankdbg.verdicts.collectives.traces import Operation
 from rankdbg.verdicts.collectives.waits import Wait
@@ -65,7 +65,7 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def operation(op: Operation, group: Group, names: WorldNames) -> str:
+def operation(op: Operation, group: ProcessGroup, names: WorldNames) -> str:
     """all_reduce #13; of a send or recv its other end, as a rank of the job."""
     if not op.point_to_point:
         return f"{op.name} #{op.number}"
@@ -75,7 +75,7 @@ def operation(op: Operation, group: Group, names: WorldNames) -> str:
     return f"{op.name} {'to' if op.name == 'send' else 'from'} {names.numbers([other])}"
 
 
-def far_end(op: Operation, group: Group) -> int | None:
+def far_end(op: Operation, group: ProcessGroup) -> int | None:
     if op.ends is None:
         return None
     place = op.ends[1] if op.name == "send" else op.ends[0]
@@ -89,7 +89,7 @@ def tensors(op: Operation) -> str:
     return f"{shown} {' '.join(op.dtypes)}".strip()
 
 
-def group_name(group: Group) -> str:
+def group_name(group: ProcessGroup) -> str:
     """group 3 (tp): the name of its dimension, as in selections, if it has one."""
     called = dimension_of(group.description) or group.description
     return f"group {group.name}" + (f" ({called})" if called else "")
@@ -125,7 +125,7 @@ def culprit_sentence(culprit: Culprit, findings: CollectiveFindings, names: Worl
         case "lagging":
             return (
                 f"{who} {have} issued nothing more: all are in {what}, "
-                f"and only the others have gone on to issue what comes after it."
+                f"and only the others have issued the operations after it."
             )
     sentence = f"{who} {have} not entered {what}, in which {waiting}."
     if culprit.operation.point_to_point:
@@ -155,7 +155,7 @@ def _mismatch_sentence(
         if same and {*mismatch.odd} & {*culprit.ranks}:
             text = mismatch_text(mismatch, names)
             return (capital(text) if text.startswith("rank") else text) + "."
-    return f"{who} came to #{number} of {group_name(culprit.group)} with another operation."
+    return f"{who} entered #{number} of {group_name(culprit.group)} with a different operation."
 
 
 def mismatch_text(mismatch: Mismatch, names: WorldNames) -> str:
@@ -197,7 +197,7 @@ def _are_both_sides(waits: Iterable[Wait]) -> bool:
     return len({(wait.group, wait.operation.name, wait.operation.number) for wait in waits}) > 1
 
 
-_UNDECIDED_ORDER = "The recorders do not tell which side has left the common order."
+_UNDECIDED_ORDER = "The flight recorders do not show which side left the common order."
 
 
 def _departure_sentence(culprit: Culprit, names: WorldNames) -> str:

@@ -19,13 +19,13 @@ from typing import Any, NoReturn
 _PIECE = 1 << 20
 
 
-class Refused(Exception):
+class ConfinedFailed(Exception):
     """Why there is no result: raised by `work`, or it was killed."""
 
 
 def confined(work: Callable[[], Any], seconds: float, memory: int) -> Any:
     """Run `work`, which returns plain values, in a child with `memory` bytes more than this
-    process. Raises Refused with the text of any Refused that `work` raises."""
+    process. Raises ConfinedFailed with the text of any ConfinedFailed that `work` raises."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -39,10 +39,10 @@ def confined(work: Callable[[], Any], seconds: float, memory: int) -> Any:
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     if not result:
-        raise Refused(_ending(status, seconds))
+        raise ConfinedFailed(_ending(status, seconds))
     done, value = marshal.loads(result)
     if not done:
-        raise Refused(value)
+        raise ConfinedFailed(value)
     return value
 
 
@@ -52,7 +52,7 @@ def _work(work: Callable[[], Any], write: int, seconds: float, memory: int) -> N
         _limit(seconds, memory)
         try:
             result = True, work()
-        except Refused as refused:
+        except ConfinedFailed as refused:
             result = False, str(refused)
         except MemoryError:
             most = f"{memory >> 20} MiB"

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from rankdbg.errors import BadInput
 from rankdbg.files.foreign_files import read_bytes
-from rankdbg.investigations.confined import Refused, confined
+from rankdbg.investigations.confined import ConfinedFailed, confined
 from rankdbg.types import Frame
 from rankdbg.verdicts.collectives.traces import NotADump, Operation, Trace, read_trace
 
@@ -36,10 +36,10 @@ class _PlainUnpickler(pickle.Unpickler):
     """Containers, numbers and strings only: other objects in a pickle could run code."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
-        raise Refused(f"refused: it is a pickle that would load {module}.{name}")
+        raise ConfinedFailed(f"refused: it is a pickle that would load {module}.{name}")
 
     def persistent_load(self, pid: Any) -> NoReturn:
-        raise Refused("refused: it is a pickle with references to external objects")
+        raise ConfinedFailed("refused: it is a pickle with references to external objects")
 
 
 def read_dumps(paths: Sequence[str]) -> Dumps:
@@ -49,7 +49,7 @@ def read_dumps(paths: Sequence[str]) -> Dumps:
     for file in _files(paths):
         try:
             trace = _read_confined([file])
-        except Refused as refused:
+        except ConfinedFailed as refused:
             skipped.append((str(file), str(refused)))
             continue
         by_rank.setdefault(trace.rank, []).append(file)
@@ -58,18 +58,18 @@ def read_dumps(paths: Sequence[str]) -> Dumps:
         if len(files) > 1:
             try:
                 traces[rank] = _read_confined(files)
-            except Refused as refused:
+            except ConfinedFailed as refused:
                 skipped += [(str(file), str(refused)) for file in files]
                 del traces[rank]
     return Dumps(tuple(traces[rank] for rank in sorted(traces)), tuple(skipped))
 
 
 def _read_confined(files: Sequence[Path]) -> Trace:
-    """The dump of one rank. Raises Refused."""
+    """The dump of one rank. Raises ConfinedFailed."""
     try:
         size = sum(file.stat().st_size for file in files)
     except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from None
+        raise ConfinedFailed(f"cannot be read: {error.strerror}") from None
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory = min(pages // 2, LEAST_MEMORY + MEMORY_A_BYTE * size)
     seconds = LEAST_SECONDS + size / BYTES_A_SECOND
@@ -83,11 +83,11 @@ def _read_all(files: Sequence[Path]) -> Any:
         rank = _rank(*documents[0])
         trace = read_trace(rank, [document for _, document in documents])
     except NotADump as error:
-        raise Refused(str(error)) from None
+        raise ConfinedFailed(str(error)) from None
     except OSError as error:
-        raise Refused(f"cannot be read: {error.strerror}") from None
+        raise ConfinedFailed(f"cannot be read: {error.strerror}") from None
     except RecursionError:
-        raise Refused("not a flight recorder dump: it is nested too deeply") from None
+        raise ConfinedFailed("not a flight recorder dump: it is nested too deeply") from None
     plain = {**vars(trace), "operations": [_plain(op) for op in trace.operations]}
     return {key: dict(v) if isinstance(v, Mapping) else v for key, v in plain.items()}
 
@@ -147,7 +147,7 @@ def _read(file: Path) -> Any:
         raise NotADump("not a flight recorder dump: neither a pickle nor JSON")
     try:
         return _PlainUnpickler(io.BytesIO(data)).load()
-    except (Refused, MemoryError):
+    except (ConfinedFailed, MemoryError):
         raise
     except Exception:  # a damaged pickle can raise anything
         raise NotADump("damaged: the pickle is incomplete") from None

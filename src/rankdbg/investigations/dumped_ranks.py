@@ -142,7 +142,7 @@ def number_ranks(processes: Sequence[DumpedProcess]) -> tuple[list[int], str]:
             return [n for n in numbers if n is not None], f"rank numbers are from {source}"
     if shapes := _numbers_in_alike_names(processes):
         return shapes, "rank numbers are from the names of the files"
-    order = "rank numbers are the order of files and processes: nothing in the dumps tells them"
+    order = "rank numbers are the order of files and processes: the dumps do not name the ranks"
     return [*range(len(processes))], order
 
 

@@ -14,7 +14,7 @@ from rankdbg.session import Sampled, Session
 from rankdbg.session.samples import child_process
 from rankdbg.types import Answer, ProcessKey, Rank, Silence, Stack
 from rankdbg.verdicts.collectives.nccl_counts import traces_of
-from rankdbg.verdicts.collectives.worlds import Recorded, judge_worlds
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
 from rankdbg.verdicts.hangs import gpu_signs
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.thread_links import have_tasks_moved, native_ids
@@ -101,7 +101,7 @@ class HangInvestigation:
                 self._gpus[node] = told.gpus
 
     def _look_at_nccl(self) -> None:
-        """Only if no recorder tells more. Any one node answers for the whole job."""
+        """Only if no recorder shows more. Any one node answers for the whole job."""
         if any(each.trace.operations for each in self._traces_now.values()):
             return
         by_host: dict[str, list[Rank]] = {}
@@ -392,7 +392,7 @@ class HangInvestigation:
             children=self._seen_below(rank, child.pid),
         )
 
-    def _gpu_signs(self, rank: Rank) -> list[gpu_signs.Sign]:
+    def _gpu_signs(self, rank: Rank) -> list[gpu_signs.GpuSign]:
         used = gpu_signs.used_by(rank.pid, self._gpus.get(rank.host, ()))
         return [sign for gpu in used for sign in gpu_signs.signs(gpu)]
 
@@ -418,7 +418,7 @@ class HangInvestigation:
             if rank.step is not None and self._steps.get(rank.process, rank.step) != rank.step
         }
 
-    def _traces(self) -> dict[ProcessKey, Recorded]:
+    def _traces(self) -> dict[ProcessKey, RecordedCollectives]:
         """Of ranks with an agent; dead ranks have no recorder."""
         if self._outside or not any(rank.agent for rank in self._alive):
             return {}

@@ -8,13 +8,15 @@ from rankdbg.investigations.history_records import group_name
 from rankdbg.investigations.rank_labels import named
 from rankdbg.process.user_code import short_name
 from rankdbg.types import Rank
-from rankdbg.verdicts.histories.departures import STEPS, Departure, Difference
+from rankdbg.verdicts.histories.departures import STEPS, Departure, EventDifference
 from rankdbg.wire.node_answers import HistoryEvent
 
 MOST_MARKS = 3
 
 
-def in_a_sentence(departure: Departure, found: Difference | None, among: Sequence[Rank]) -> str:
+def in_a_sentence(
+    departure: Departure, found: EventDifference | None, among: Sequence[Rank]
+) -> str:
     """For a verdict: rank 2 parted from ranks 0-1 in step 41: ..."""
     who = f"{named(departure.ranks, among)} parted from {named(departure.others, among)}"
     when = f" in step {departure.step}" if departure.step is not None else ""

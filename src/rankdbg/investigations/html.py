@@ -24,7 +24,7 @@ _TABLE = "border-collapse:collapse;margin:4px 0"
 _BRANCH = f"padding:0 10px;text-align:left;white-space:pre;line-height:1.3;border:none;{_CODE}"
 
 
-class Part(Protocol):
+class HtmlPart(Protocol):
     def html(self) -> str: ...
 
 
@@ -84,7 +84,7 @@ class Tree:
 
 
 @dataclass(frozen=True)
-class Facts:
+class FactTable:
     """Names and texts, as a verdict has them; without a text a fact is left out."""
 
     facts: Sequence[tuple[str, str]]
@@ -104,7 +104,7 @@ class Paragraph:
         return _paragraph(self.text) if self.text else ""
 
 
-def page(headline: str, parts: Sequence[Part]) -> str:
+def page(headline: str, parts: Sequence[HtmlPart]) -> str:
     """What a notebook shows of a result."""
     content = "".join(part.html() for part in parts)
     return f'<div style="color:inherit"><div><b>{_text(headline)}</b></div>{content}</div>'

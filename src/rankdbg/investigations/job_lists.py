@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankdbg import selection
 from rankdbg.investigations.rank_labels import frame_json
+from rankdbg.investigations.results import Result
 from rankdbg.session import Session, check_job
 from rankdbg.types import ProcessKey, Rank
 
+if TYPE_CHECKING:
+    from rankdbg.investigations.html import HtmlPart
 
-@dataclass(frozen=True)
-class JobList:
-    """`jobs`: by name; `inside`: the job that a job runs inside; `ages`: seconds; `silent_nodes`: and
+RANK_COLUMNS = ("rank", "mesh", "role", "host", "pid", "state")
+
+
+@dataclass(frozen=True, repr=False)
+class JobList(Result):
+    """`jobs`: by name; `inside`: the job that a job runs inside; `ages`: seconds; `no_response_nodes`: and
     why they gave no response; `origin`: of a snapshot, when and of what."""
 
     jobs: Mapping[str, Sequence[Rank]]
     inside: Mapping[str, str]
     ages: Mapping[ProcessKey, float]
-    silent_nodes: Mapping[str, str]
+    no_response_nodes: Mapping[str, str]
     notes: Sequence[str]
     origin: str
 
@@ -30,10 +36,27 @@ class JobList:
             "jobs": [
                 _job_json(job, ranks, self.inside.get(job, "")) for job, ranks in self.jobs.items()
             ],
-            "ranks": [self._rank_json(rank) for ranks in self.jobs.values() for rank in ranks],
-            "no_response_nodes": self.silent_nodes,
-            "notes": self.notes,
+            "ranks": self.records(),
+            "no_response_nodes": self.no_response_nodes,
+            "notes": list(self.notes),
         }
+
+    def summary(self) -> str:
+        told = [f"{job}: {len(only_ranks(ranks))} ranks" for job, ranks in self.jobs.items()]
+        lost = len(self.no_response_nodes)
+        return ", ".join(told) + (f"; nodes without a response: {lost}" if lost else "")
+
+    def records(self) -> list[dict[str, Any]]:
+        """One for each process."""
+        return [self._rank_json(rank) for ranks in self.jobs.values() for rank in ranks]
+
+    def _parts(self) -> list[HtmlPart]:
+        from rankdbg.investigations.html import Paragraph, Table, TableRow
+
+        rows = [TableRow((job, *rank_cells(r))) for job, ranks in self.jobs.items() for r in ranks]
+        lost = [f"no response: {node}: {why}" for node, why in self.no_response_nodes.items()]
+        texts = [Paragraph(text) for text in (*lost, *self.notes)]
+        return [Table(("job", *RANK_COLUMNS), rows), *texts]
 
     def _rank_json(self, rank: Rank) -> dict[str, Any]:
         return {
@@ -76,6 +99,14 @@ def list_jobs(
     }
     origin = session.cluster.origin
     return JobList(shown, roster.inside, roster.ages, roster.silent_nodes, roster.notes, origin)
+
+
+def rank_cells(rank: Rank) -> tuple[str, ...]:
+    """The RANK_COLUMNS of a rank."""
+    mesh = " ".join(f"{name}={place}" for name, place in rank.coordinates.items())
+    state = f"{rank.state} ({rank.detail})" if rank.detail else rank.state
+    number = str(rank.pid if rank.number is None else rank.number)
+    return number, mesh, rank.role, rank.host, str(rank.pid), state
 
 
 def _in_order(ranks: Sequence[Rank]) -> list[Rank]:

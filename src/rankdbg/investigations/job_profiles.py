@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations import profile_files
 from rankdbg.investigations.profile_phases import PhaseTable, rounded
-from rankdbg.investigations.profiling import Recorded
+from rankdbg.investigations.profiling import RecordedFiles
 from rankdbg.investigations.rank_labels import (
     Paths,
     frame_json,
@@ -22,14 +22,14 @@ from rankdbg.investigations.rank_labels import (
 )
 from rankdbg.investigations.results import Result, rank_record
 from rankdbg.profiles import comparing
-from rankdbg.profiles.comparing import Row, Slowest
+from rankdbg.profiles.comparing import ProfileRow, Slowest
 from rankdbg.profiles.documents import Profile
 from rankdbg.profiles.step_phases import PhaseOf
 from rankdbg.text.amounts import in_bytes
 from rankdbg.types import Rank
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 ROWS_IN_JSON = 200
 ROWS_IN_NOTEBOOKS = 20
@@ -45,7 +45,7 @@ class JobProfile(Result):
 
     kind: str
     rate: int
-    recorded: Recorded
+    recorded: RecordedFiles
     profiles: Sequence[Profile]
     all_ranks: Sequence[Rank]
     folder: Path
@@ -60,12 +60,12 @@ class JobProfile(Result):
         return PhaseTable(self.profiles, self.phase_of, self.diff, self.whose)
 
     @cached_property
-    def _all_rows(self) -> list[Row]:
+    def _all_rows(self) -> list[ProfileRow]:
         told = self.phase_of if self.phases else None
         return comparing.rows(self.profiles, told) if told else comparing.rows(self.profiles)
 
     @cached_property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProfileRow]:
         """The heaviest places first; of two sides those that differ most."""
         return comparing.differing(self._all_rows, *self.diff) if self.diff else self._all_rows
 
@@ -106,7 +106,7 @@ class JobProfile(Result):
                 for node, clock in recorded.clocks.items()
             },
             "files": [str(self.folder / name) for name in self.files],
-            "no_response": silent_json(recorded.silent),
+            "no_response": silent_json(recorded.no_response),
         }
 
     def by_rank(self) -> list[tuple[Rank, Profile | None]]:
@@ -118,7 +118,7 @@ class JobProfile(Result):
     def _phases_of(self, index: int) -> dict[str, float] | None:
         return rounded(self.phases.shares[index]) if self.phases else None
 
-    def _row_json(self, row: Row) -> dict[str, Any]:
+    def _row_json(self, row: ProfileRow) -> dict[str, Any]:
         return {
             "where": frame_json(row.frame),
             "calls": row.calls,
@@ -151,7 +151,7 @@ class JobProfile(Result):
             text += " a rank" if len(ranks) > 1 else ""
         return text + (" (ended early)" if self.recorded.cut_short else "")
 
-    def place(self, row: Row) -> tuple[str, str]:
+    def place(self, row: ProfileRow) -> tuple[str, str]:
         """Where it is, and its phase if that alone tells two rows apart."""
         called = f" > {row.calls}" if row.calls else ""
         phase = f" ({row.phase})" if (row.frame, row.calls) in self._split else ""
@@ -183,7 +183,7 @@ class JobProfile(Result):
     def summary(self) -> str:
         slow = self.slowest
         if not self.profiles and not (self.kind == "nsys" and self.files):
-            return f"nothing was recorded of {len(self.recorded.silent)} ranks"
+            return f"nothing was recorded of {len(self.recorded.no_response)} ranks"
         told = f"; rank {self.whose([slow.index])} {self.slowest_text()}" if slow else ""
         return self.title() + told
 
@@ -205,7 +205,7 @@ class JobProfile(Result):
             for index, (profile, share) in enumerate(zip(self.profiles, row.shares, strict=True))
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = []
@@ -214,7 +214,7 @@ class JobProfile(Result):
             figures = percent(row.mean), percent(min(row.shares)), percent(row.shares[most])
             odd = f"odd: {self.whose(row.far())}" if row.far() and not self.diff else ""
             rows.append(TableRow(("".join(self.place(row)), *figures, self.whose([most])), odd))
-        silent = silent_lines(self.recorded.silent, self.all_ranks)
+        silent = silent_lines(self.recorded.no_response, self.all_ranks)
         texts = [f"no response: {ranks} ({why})" for ranks, why in silent]
         texts += [f"{self.folder / name}" for name in self.files]
         columns = ("where", "mean", "least", "most", "of")

@@ -21,7 +21,7 @@ from rankdbg.verdicts.hangs.judgement import Verdict
 from rankdbg.verdicts.hangs.wait_links import Link, Party
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
     from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 
 MOST_EVIDENCE = 10
@@ -297,7 +297,7 @@ class JobVerdict(Result):
             return []
         text = cut(self.diagnosis.first_line(), LONGEST_LINE)
         first = self.diagnosis.first_in_words()
-        return [f"by the logs: {first}: {text} (rankdbg doctor tells more)"]
+        return [f"by the logs: {first}: {text} (rankdbg doctor shows more)"]
 
     def _of_process(self, seen: Seen, who: str) -> list[str]:
         found = []
@@ -382,12 +382,12 @@ class JobVerdict(Result):
             for sign in self.verdict.signs
         ]
 
-    def _parts(self) -> list[Part]:
-        from rankdbg.investigations.html import Facts, Table, TableRow
+    def _parts(self) -> list[HtmlPart]:
+        from rankdbg.investigations.html import FactTable, Table, TableRow
 
         verdict = self.verdict
         if verdict.stuck and verdict.findings:
-            return [Facts(self._facts(finding)) for finding in verdict.findings]
+            return [FactTable(self._facts(finding)) for finding in verdict.findings]
         rows = [
             TableRow(
                 (

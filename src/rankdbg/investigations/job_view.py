@@ -15,7 +15,7 @@ from rankdbg.errors import BadInput, NoJob, NoLogs, RankdbgError
 from rankdbg.investigations import stop_addresses
 from rankdbg.investigations.answers import Answers
 from rankdbg.investigations.break_answers import BreakList, BreaksCleared, BreakSet
-from rankdbg.investigations.break_places import Place, parse
+from rankdbg.investigations.break_places import BreakRequest, parse
 from rankdbg.investigations.breaks import clear_breaks, set_break
 from rankdbg.investigations.casts import CastOutputs
 from rankdbg.investigations.collective_waits import CollectiveWaits
@@ -24,14 +24,16 @@ from rankdbg.investigations.expressions import check_expression, parse_frame
 from rankdbg.investigations.further_looks import LONGEST, SAMPLES, SECONDS, find_verdict
 from rankdbg.investigations.hangs import HangInvestigation
 from rankdbg.investigations.html import Table, TableRow, page
+from rankdbg.investigations.job_lists import RANK_COLUMNS, rank_cells
 from rankdbg.investigations.job_profiles import JobProfile
 from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.investigations.live_traces import read_collectives
-from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, NodeStates
+from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.logs.log_sources import job_logs, job_messages
 from rankdbg.investigations.logs.merged_logs import MergedLogs, read_logs
 from rankdbg.investigations.logs.moments import parse_moment
 from rankdbg.investigations.node_health import read_health
+from rankdbg.investigations.node_states import NodeStates
 from rankdbg.investigations.nonfinite import NanArming, NanState
 from rankdbg.investigations.nonfinite import arm as arm_nan
 from rankdbg.investigations.nonfinite import read as read_nan
@@ -75,14 +77,8 @@ class JobView:
         return f"<{type(self).__name__}: {ranks} at {self._reached.target}{job}>"
 
     def _repr_html_(self) -> str:
-        rows = []
-        for rank in self.ranks:
-            mesh = " ".join(f"{name}={place}" for name, place in rank.coordinates.items())
-            state = f"{rank.state} ({rank.detail})" if rank.detail else rank.state
-            number = str(rank.pid if rank.number is None else rank.number)
-            rows.append(TableRow((number, mesh, rank.role, rank.host, str(rank.pid), state)))
-        columns = ("rank", "mesh", "role", "host", "pid", "state")
-        return page(repr(self), [Table(columns, rows)])
+        rows = [TableRow(rank_cells(rank)) for rank in self.ranks]
+        return page(repr(self), [Table(RANK_COLUMNS, rows)])
 
     def _look(self) -> tuple[Session, list[Rank], list[Rank]]:
         """A session, these ranks, and all ranks of the job."""
@@ -311,7 +307,7 @@ class JobView:
 
     def clear_breaks(self, place: str = "") -> BreaksCleared:
         """Take away the break at FILE:LINE, or all of them."""
-        parsed: Place | None = parse([place])[0] if place else None
+        parsed: BreakRequest | None = parse([place])[0] if place else None
         session, ranks, all_ranks = self._look()
         file, line = (parsed.file, parsed.line) if parsed else (None, None)
         return BreaksCleared(clear_breaks(session, ranks, file, line), all_ranks)

@@ -8,7 +8,7 @@ from rankdbg.investigations.collective_waits import CollectiveWaits
 from rankdbg.session import Session
 from rankdbg.types import Rank, Reply, Silence
 from rankdbg.verdicts.collectives.traces import NotADump, Trace, read_trace
-from rankdbg.verdicts.collectives.worlds import Recorded, judge_worlds
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
 from rankdbg.wire.answers import Recorders, TorchWorld
 
 _NO_TORCH = "it has not loaded torch.distributed"
@@ -23,13 +23,13 @@ def read_collectives(
     answers = session.collectives(ranks)
     return CollectiveWaits(
         judge_worlds(recorded_by(answers)),
-        silent=[answer for answer in answers if isinstance(answer, Silence)],
+        no_response=[answer for answer in answers if isinstance(answer, Silence)],
         all_ranks=all_ranks,
         chosen=[rank.process for rank in chosen],
     )
 
 
-def recorded_by(answers: Sequence[Reply[Recorders]]) -> list[Recorded]:
+def recorded_by(answers: Sequence[Reply[Recorders]]) -> list[RecordedCollectives]:
     """What each process told. A rank without a response is evidence too."""
     return [_recorded(answer) for answer in answers if _number(answer) is not None]
 
@@ -44,10 +44,10 @@ def _world(answer: Reply[Recorders]) -> TorchWorld:
     return TorchWorld() if isinstance(answer, Silence) else answer.value.world
 
 
-def _recorded(answer: Reply[Recorders]) -> Recorded:
+def _recorded(answer: Reply[Recorders]) -> RecordedCollectives:
     world = _world(answer)
     trace = _trace(_number(answer) or 0, answer)
-    return Recorded(answer.rank, trace, store=world.store, size=world.size)
+    return RecordedCollectives(answer.rank, trace, store=world.store, size=world.size)
 
 
 def _trace(number: int, answer: Reply[Recorders]) -> Trace:

@@ -25,7 +25,7 @@ from rankdbg.verdicts.nonfinite.first_values import (
 from rankdbg.wire.nan_answers import NanArmed, NanFigures, NanFinding, NanReport
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 CATCH = "rankdbg run --stop-on-nan -- COMMAND"
 
@@ -127,7 +127,7 @@ class NanState(RankAnswers[NanReport]):
             armed = named(self.armed, self.all_ranks)
             texts.append(f"{armed}: still armed, and would stop too: rankdbg nan --disarm")
         if held:
-            texts.append(f"rankdbg continue {one} lets it go on")
+            texts.append(f"rankdbg continue {one} resumes the rank")
         else:
             texts.append("it has continued since; rankdbg nan --arm waits for the next one")
         return "; ".join(texts)
@@ -148,7 +148,7 @@ class NanState(RankAnswers[NanReport]):
                 {"rank": answer.rank.number, "step": answer.value.step} for answer in self.answered
             ],
             "next": self.advice(),
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
         }
 
     def _bad_json(self, bad: BadTensor) -> dict[str, Any]:
@@ -183,9 +183,9 @@ class NanState(RankAnswers[NanReport]):
             for rank in members
             if nan or inf
         ]
-        return [*rows, *silent_records(self.silent)]
+        return [*rows, *silent_records(self.no_response)]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [
@@ -238,7 +238,7 @@ class NanArming(RankAnswers[NanArmed]):
         return {
             "armed": format_ranks(armed, self.all_ranks) if armed else "",
             "groups": groups,
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
         }
 
     def records(self) -> list[dict[str, Any]]:
@@ -246,9 +246,9 @@ class NanArming(RankAnswers[NanArmed]):
             rank_record(answer.rank, armed=answer.value.armed, why=answer.value.why)
             for answer in self.answered
         ]
-        return [*rows, *silent_records(self.silent)]
+        return [*rows, *silent_records(self.no_response)]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [TableRow((named(ranks, self.all_ranks), text)) for text, ranks in self.groups()]

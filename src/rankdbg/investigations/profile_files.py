@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rankdbg.files import private_files
-from rankdbg.investigations.profiling import Recorded
+from rankdbg.investigations.profiling import RecordedFiles
 from rankdbg.profiles import chrome, flame, speedscope, tree
 from rankdbg.profiles.documents import Profile, read_profile
 from rankdbg.types import Rank, Silence
@@ -24,7 +24,7 @@ MOST_UNPACKED = 2**30
 Named = Callable[[Sequence[Rank]], str]
 
 
-def read_all(recorded: Recorded, folder: Path, named: Named) -> list[Profile]:
+def read_all(recorded: RecordedFiles, folder: Path, named: Named) -> list[Profile]:
     """One profile for each rank; traces are merged into a file at the same time. A rank whose
     profile cannot be read is listed with the reason."""
     traced = [r for r in recorded.ranks if "trace" in recorded.files[r.process]]
@@ -38,10 +38,10 @@ def read_all(recorded: Recorded, folder: Path, named: Named) -> list[Profile]:
                 profiles.append(read_profile(rank, documents))
             elif "memray" in files:
                 reason = f"to read its data: memray flamegraph {files['memray']}"
-                recorded.silent.append(Silence(rank, reason))
+                recorded.no_response.append(Silence(rank, reason))
         except (ValueError, LookupError, TypeError, EOFError, zlib.error, RecursionError) as error:
             reason = f"its profile is damaged ({type(error).__name__}: {error})"
-            recorded.silent.append(Silence(rank, reason))
+            recorded.no_response.append(Silence(rank, reason))
     return profiles
 
 
@@ -54,14 +54,14 @@ def _read_document(path: Path) -> Any:
 
 
 def _merge_traces(
-    recorded: Recorded, ranks: Sequence[Rank], path: Path, named: Named
+    recorded: RecordedFiles, ranks: Sequence[Rank], path: Path, named: Named
 ) -> Iterator[Profile]:
-    def part(rank: Rank) -> chrome.Part:
+    def part(rank: Rank) -> chrome.TracePart:
         clock = recorded.clocks.get(rank.host)
         ahead = round(clock.ahead * 1e9) if clock else 0
         file = recorded.files[rank.process]["trace"]
         name = f"rank {named([rank])} · {rank.host}"
-        return chrome.Part(rank, name, lambda: _open_text(file), ahead)
+        return chrome.TracePart(rank, name, lambda: _open_text(file), ahead)
 
     with (
         private_files.open_file(path, "wb") as file,
@@ -105,7 +105,7 @@ def write_pictures(
     return [name for name in (FLAME, SPEEDSCOPE, TRACE) if (folder / name).exists()]
 
 
-def nsys_reports(recorded: Recorded, folder: Path) -> list[str]:
+def nsys_reports(recorded: RecordedFiles, folder: Path) -> list[str]:
     """Names of the nsys reports in the folder; nsys has its own viewer."""
     files = [recorded.files[rank.process] for rank in recorded.ranks]
     kinds = ("nsys", "qdstrm")
@@ -120,7 +120,7 @@ def make_folder(path: Path) -> Path:
     return ranks
 
 
-def summary(rank: Rank, profile: Profile | None, recorded: Recorded) -> dict[str, Any]:
+def summary(rank: Rank, profile: Profile | None, recorded: RecordedFiles) -> dict[str, Any]:
     files = recorded.files.get(rank.process, {})
     return {
         "rank": rank.number,

@@ -6,7 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rankdbg.profiles.documents import Profile
-from rankdbg.profiles.step_phases import Alike, PhaseOf, Shares, group_alike, mean_of, shares_of
+from rankdbg.profiles.step_phases import (
+    PhaseOf,
+    Shares,
+    SimilarRanks,
+    group_alike,
+    mean_of,
+    shares_of,
+)
 from rankdbg.verdicts.rules.profile_rules import OTHER
 
 
@@ -22,7 +29,7 @@ class PhaseTable:
         self.shares = [shares_of(profile, phase_of) for profile in profiles]
         self.whose = whose
         self.groups = (
-            [Alike(tuple(side), mean_of([self.shares[i] for i in side])) for side in sides]
+            [SimilarRanks(tuple(side), mean_of([self.shares[i] for i in side])) for side in sides]
             if sides
             else group_alike(self.shares)
         )

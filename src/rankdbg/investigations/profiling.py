@@ -54,7 +54,7 @@ class Clock:
 
 
 @dataclass
-class Recorded:
+class RecordedFiles:
     """The collected files of each rank, by content, and notes."""
 
     seconds: float
@@ -62,7 +62,7 @@ class Recorded:
     notes: dict[ProcessKey, list[str]] = field(default_factory=dict)
     ranks: list[Rank] = field(default_factory=list)
     stopped: dict[ProcessKey, float] = field(default_factory=dict)  # share of the time, by --native
-    silent: list[Silence] = field(default_factory=list)
+    no_response: list[Silence] = field(default_factory=list)
     idle: set[ProcessKey] = field(default_factory=set)  # of these a trace has nothing
     clocks: dict[str, Clock] = field(default_factory=dict)
     cut_short: bool = False  # by the user
@@ -74,7 +74,7 @@ def record(
     settings: BeginProfile,
     folder: Path,
     wait: Callable[[float], bool],
-) -> Recorded:
+) -> RecordedFiles:
     """`wait` returns whether it has
     waited to the end. The collected files are written to the folder. Raises OSError if that
     fails."""
@@ -82,7 +82,7 @@ def record(
     patience = BEGIN_SECONDS[kind] + EACH_SECONDS * _most_on_a_node(ranks)
     begun = session.ask(settings, ranks, patience)
     silent = [answer for answer in begun if isinstance(answer, Silence)]
-    recorded = Recorded(0.0, silent=silent)
+    recorded = RecordedFiles(0.0, no_response=silent)
     recording = [answer.rank for answer in begun if isinstance(answer, Answer)]
     if not recording:
         return recorded
@@ -90,7 +90,7 @@ def record(
     recorded.cut_short = not wait(settings.seconds)
     recorded.seconds = time.monotonic() - since
     ended = session.ask(EndProfile(kind=kind), recording, END_SECONDS[kind])
-    recorded.silent += [answer for answer in ended if isinstance(answer, Silence)]
+    recorded.no_response += [answer for answer in ended if isinstance(answer, Silence)]
     came = [answer for answer in ended if isinstance(answer, Answer)]
     _bring_home(session, came, folder, recorded)
     return recorded
@@ -101,7 +101,7 @@ def _most_on_a_node(ranks: Sequence[Rank]) -> int:
 
 
 def _bring_home(
-    session: Session, came: Sequence[Answer[ProfileContents]], folder: Path, recorded: Recorded
+    session: Session, came: Sequence[Answer[ProfileContents]], folder: Path, recorded: RecordedFiles
 ) -> None:
     """All nodes in parallel, the ranks of a node one after the other."""
     nodes: dict[str, list[Answer[ProfileContents]]] = {}
@@ -118,7 +118,7 @@ def _bring_home(
                 if answer.value.stopped is not None:
                     recorded.stopped[answer.rank.process] = round(answer.value.stopped, 4)
             except RankdbgError as error:
-                recorded.silent.append(Silence(answer.rank, error.what))
+                recorded.no_response.append(Silence(answer.rank, error.what))
         return clock
 
     def bring_or_say(node: str) -> Clock | None:
@@ -126,7 +126,7 @@ def _bring_home(
             return bring(node)
         except RankdbgError as error:
             missing = [a.rank for a in nodes[node] if a.rank.process not in recorded.files]
-            recorded.silent += [Silence(rank, error.what) for rank in missing]
+            recorded.no_response += [Silence(rank, error.what) for rank in missing]
             return None
 
     with ThreadPoolExecutor(NODES_AT_ONCE) as pool:

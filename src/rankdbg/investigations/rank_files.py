@@ -39,7 +39,7 @@ _R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
-class Lying:
+class NodeFile:
     """A file on a node's disk."""
 
     node: str
@@ -55,7 +55,7 @@ class Lying:
 class Outcome:
     """The result for a file: copied, appended, there (before), growing or failed."""
 
-    file: Lying
+    file: NodeFile
     state: str
     written: int = 0
     sha256: str = ""
@@ -78,7 +78,7 @@ class Collector:
         self.lost: dict[str, str] = {}  # nodes that did not respond, and why
         self.end_reached = ""  # why there are no nodes any more
 
-    def look(self, ranks: Iterable[Rank], nodes: Iterable[str] = ()) -> list[Lying]:
+    def look(self, ranks: Iterable[Rank], nodes: Iterable[str] = ()) -> list[NodeFile]:
         """All files of these ranks and of earlier ones. A file on a shared file system belongs to
         the node from which it was copied before, otherwise to the first node."""
         processes: dict[str, list[tuple[int, int]]] = {node: [] for node in nodes}
@@ -87,14 +87,14 @@ class Collector:
             processes.setdefault(rank.host, []).append((rank.pid, rank.process.start))
         self.notes, self.lost = [], dict(self._session.silent_nodes)
         self.busy = 0
-        found: dict[tuple[str, int, int], list[Lying]] = {}
+        found: dict[tuple[str, int, int], list[NodeFile]] = {}
         for files in self._at_once(self._look_at, processes.items()):
             for file in files:
                 found.setdefault((file.path, file.inode, file.modified), []).append(file)
         chosen = (max(seen, key=self._has_begun) for seen in found.values())
         return sorted(chosen, key=lambda file: (file.node, file.path))
 
-    def _look_at(self, item: tuple[str, list[tuple[int, int]]]) -> list[Lying]:
+    def _look_at(self, item: tuple[str, list[tuple[int, int]]]) -> list[NodeFile]:
         node, keys = item
         places = self._places.get(node, [])
         question = FindFiles(processes=keys, include=self._include, places=places)
@@ -107,7 +107,7 @@ class Collector:
         self.notes += [f"{node}: {note}" for note in answer.notes]
         self.busy += answer.busy
         return [
-            Lying(node, **vars(file), rests=answer.now - file.modified > REST_SECONDS * 1e9)
+            NodeFile(node, **vars(file), rests=answer.now - file.modified > REST_SECONDS * 1e9)
             for file in answer.files
             if not self._is_ours(file.path)
         ]
@@ -116,11 +116,11 @@ class Collector:
         """Whether it is in the destination: collected files are not collected again."""
         return path.startswith(f"{os.path.abspath(self.destination)}/")
 
-    def copy(self, files: Sequence[Lying]) -> list[Outcome]:
+    def copy(self, files: Sequence[NodeFile]) -> list[Outcome]:
         """One file of a node at a time, several nodes in parallel. If interrupted, `finished` has
         the results so far."""
         self.finished = []
-        by_node: dict[str, list[Lying]] = {}
+        by_node: dict[str, list[NodeFile]] = {}
         for file in files:
             by_node.setdefault(file.node, []).append(file)
         self._at_once(self._copy_from_node, by_node.values())
@@ -137,7 +137,7 @@ class Collector:
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _copy_from_node(self, files: Sequence[Lying]) -> None:
+    def _copy_from_node(self, files: Sequence[NodeFile]) -> None:
         outcomes = self.finished
         for file in files:
             if self._over.is_set():
@@ -169,11 +169,11 @@ class Collector:
 
     # --- one file ---------------------------------------------------------------------
 
-    def _has_begun(self, file: Lying) -> bool:
+    def _has_begun(self, file: NodeFile) -> bool:
         target = place_of(self.destination, file)
         return target.exists() or _unfinished(target).exists()
 
-    def _copy(self, file: Lying) -> Outcome:
+    def _copy(self, file: NodeFile) -> Outcome:
         target = place_of(self.destination, file)
         partial = _unfinished(target)
         if _is_same(target, file):
@@ -199,7 +199,7 @@ class Collector:
         state = "appended" if begun and before == target else "copied"
         return Outcome(file, state, file.size - begun, sha256)
 
-    def _what_is_there(self, file: Lying, local: Path) -> tuple[int, Any]:
+    def _what_is_there(self, file: NodeFile, local: Path) -> tuple[int, Any]:
         """How many bytes are already present, and their digest."""
         summed = hashlib.sha256()
         size = local.stat().st_size if local.exists() else 0
@@ -212,7 +212,7 @@ class Collector:
             return size, summed
         return 0, hashlib.sha256()
 
-    def _fetch(self, file: Lying, local: Any, begun: int, summed: Any) -> str:
+    def _fetch(self, file: NodeFile, local: Any, begun: int, summed: Any) -> str:
         """The node's digest of the file if it arrived in one piece, as most do."""
         theirs = ""
         while begun < file.size:
@@ -230,18 +230,18 @@ class Collector:
             begun += len(data)
         return theirs
 
-    def _digest(self, file: Lying, length: int) -> str:
+    def _digest(self, file: NodeFile, length: int) -> str:
         question = DigestFile(path=file.path, length=length)
         return self._answer(file, question, DIGEST_SECONDS).sha256
 
-    def _answer(self, file: Lying, question: Question[FilePiece], seconds: float) -> FilePiece:
+    def _answer(self, file: NodeFile, question: Question[FilePiece], seconds: float) -> FilePiece:
         answer = self._session.ask_node(file.node, question, seconds)
         if answer.why:
             raise NodeFailed(f"it cannot be read: {answer.why}")
         return answer
 
 
-def place_of(destination: Path, file: Lying) -> Path:
+def place_of(destination: Path, file: NodeFile) -> Path:
     """Where a file is copied to: by node, with its path there."""
     return destination / component(file.node) / below(file.path)
 
@@ -250,7 +250,7 @@ def _unfinished(target: Path) -> Path:
     return target.with_name(target.name + ".part")
 
 
-def _is_same(target: Path, file: Lying) -> bool:
+def _is_same(target: Path, file: NodeFile) -> bool:
     try:
         there = target.stat()
     except OSError:

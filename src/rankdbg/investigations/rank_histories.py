@@ -17,8 +17,8 @@ from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.histories.departures import (
     STEPS,
     Departure,
-    Difference,
-    Findings,
+    EventDifference,
+    HistoryFindings,
     RankHistory,
     find_departures,
     find_difference,
@@ -27,7 +27,7 @@ from rankdbg.verdicts.histories.departures import (
 from rankdbg.wire.node_answers import Histories, HistoryEvent, HistoryFile
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 # Newest events of each rank, for what it did last.
 LAST = 200
@@ -37,11 +37,11 @@ _FOREVER = 1 << 62
 
 
 @dataclass(frozen=True)
-class Parted:
+class ShownDeparture:
     """A departure, and what shows it; None: the events of that step are no longer kept."""
 
     departure: Departure
-    difference: Difference | None
+    difference: EventDifference | None
 
     def in_words(self, among: Sequence[Rank]) -> str:
         return words.in_a_sentence(self.departure, self.difference, among)
@@ -67,8 +67,8 @@ class JobHistory(Result):
 
     job: str
     histories: Sequence[RankHistory]
-    findings: Findings = field(default_factory=Findings)
-    parted: Sequence[Parted] = ()
+    findings: HistoryFindings = field(default_factory=HistoryFindings)
+    parted: Sequence[ShownDeparture] = ()
     missing: Sequence[Rank] = ()
     damaged: Sequence[str] = ()
     folder: str = ""
@@ -122,7 +122,7 @@ class JobHistory(Result):
             for event in each.events
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         last = [
@@ -186,7 +186,7 @@ def compare_two(session: Session, job: JobHistory, one: Rank, other: Rank) -> Jo
     if difference is None:
         return job
     departure = Departure(_step_at(mine, difference), (one,), (other,))
-    return replace(job, parted=[Parted(departure, difference)])
+    return replace(job, parted=[ShownDeparture(departure, difference)])
 
 
 def compare_group(session: Session, job: JobHistory, group: str) -> JobHistory:
@@ -202,7 +202,9 @@ def compare_group(session: Session, job: JobHistory, group: str) -> JobHistory:
         members = [replace(e, events=tuple(_from_first(e.events, first))) for e in members]
     job = replace(job, histories=members)
     parted = [
-        Parted(replace(each, step=_step_at(job.of(each.ranks[0]).events, difference)), difference)
+        ShownDeparture(
+            replace(each, step=_step_at(job.of(each.ranks[0]).events, difference)), difference
+        )
         for each, difference in find_under_way(members, [])
     ]
     return replace(job, parted=parted)
@@ -225,17 +227,19 @@ def events_of_step(session: Session, job: JobHistory, step: int) -> JobHistory:
 # --- differences ------------------------------------------------------------------------------
 
 
-def _explained(session: Session, job: JobHistory, departure: Departure) -> Parted:
+def _explained(session: Session, job: JobHistory, departure: Departure) -> ShownDeparture:
     step = departure.step or 0
     events = _events(session, job, (step, step + 1))
     theirs = _within_step(events.get(departure.ranks[0].process, ()), step)
     others = _within_step(events.get(departure.others[0].process, ()), step)
     if not theirs or not others:
-        return Parted(departure, None)
-    return Parted(departure, find_difference(theirs, others))
+        return ShownDeparture(departure, None)
+    return ShownDeparture(departure, find_difference(theirs, others))
 
 
-def _parted_under_way(session: Session, job: JobHistory, findings: Findings) -> list[Parted]:
+def _parted_under_way(
+    session: Session, job: JobHistory, findings: HistoryFindings
+) -> list[ShownDeparture]:
     """In what has not become a step yet."""
     first = findings.compared[1] if findings.compared else -1
     events = _events(session, job, (first, _FOREVER))
@@ -245,12 +249,12 @@ def _parted_under_way(session: Session, job: JobHistory, findings: Findings) -> 
     ]
     since = {each.rank.process: each.events for each in begun}
     return [
-        Parted(replace(each, step=_step_at(since[each.ranks[0].process], found)), found)
+        ShownDeparture(replace(each, step=_step_at(since[each.ranks[0].process], found)), found)
         for each, found in find_under_way(begun, findings.classes)
     ]
 
 
-def _step_at(events: Sequence[HistoryEvent], difference: Difference) -> int | None:
+def _step_at(events: Sequence[HistoryEvent], difference: EventDifference) -> int | None:
     """The step in which the last common event is."""
     last = difference.common.index if difference.common else -1
     steps = [event.count for event in events if event.kind in STEPS and event.index <= last]

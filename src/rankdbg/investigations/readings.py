@@ -9,7 +9,7 @@ from typing import Any
 
 from rankdbg.types import Frame, ProcessKey, Sampled
 from rankdbg.verdicts.collectives.traces import Trace
-from rankdbg.verdicts.collectives.worlds import Recorded
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives
 from rankdbg.verdicts.hangs import progress
 from rankdbg.wire.answers import Vitals
 from rankdbg.wire.node_answers import ThreadThings
@@ -113,7 +113,8 @@ def kernel(entry: Mapping[str, Any]) -> str:
 
 
 def counted_on(
-    before: Mapping[ProcessKey, Recorded], after: Mapping[ProcessKey, Recorded]
+    before: Mapping[ProcessKey, RecordedCollectives],
+    after: Mapping[ProcessKey, RecordedCollectives],
 ) -> set[ProcessKey]:
     """Ranks that entered or finished a collective between two looks."""
     return {

@@ -13,7 +13,7 @@ from rankdbg.errors import RankdbgError
 from rankdbg.types import Answer, Rank, Reply, Silence, V
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 _LONGEST = 160  # characters of a repr
 
@@ -42,7 +42,7 @@ class Result(ABC):
         """Flat rows for a table: one for each rank, message or place."""
 
     @abstractmethod
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         """What a notebook shows below the summary."""
 
     def __repr__(self) -> str:
@@ -80,7 +80,7 @@ class RankAnswers(Result, Generic[V]):
         return [answer for answer in self.answers if isinstance(answer, Answer)]
 
     @cached_property
-    def silent(self) -> list[Silence]:
+    def no_response(self) -> list[Silence]:
         """The ranks that gave no response, and why."""
         return [silence for silence in self.answers if isinstance(silence, Silence)]
 

@@ -4,22 +4,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.further_looks import find_verdict
 from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.results import Result
 from rankdbg.session import Session
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
+if TYPE_CHECKING:
+    from rankdbg.investigations.html import HtmlPart
 
-@dataclass(frozen=True)
-class SavedJob:
+
+@dataclass(frozen=True, repr=False)
+class SavedJob(Result):
     directory: str
     ranks: int  # how many
     size: int  # bytes
 
     def as_json(self) -> dict[str, Any]:
         return {"directory": self.directory, "ranks": self.ranks, "bytes": self.size}
+
+    def summary(self) -> str:
+        return f"saved {self.ranks} ranks in {self.directory} ({self.size // 1024} KiB)"
+
+    def how_to_open(self) -> str:
+        return f"open it with: rankdbg stacks -t snapshot:{self.directory}"
+
+    def records(self) -> list[dict[str, Any]]:
+        return [self.as_json()]
+
+    def _parts(self) -> list[HtmlPart]:
+        from rankdbg.investigations.html import Paragraph
+
+        return [Paragraph(self.how_to_open())]
 
 
 def save_job(session: Session, job: str | None, directory: str | Path) -> SavedJob:

@@ -18,7 +18,7 @@ from rankdbg.session import Sampled
 from rankdbg.types import Frame, ProcessKey, Rank, Silence, Stack
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part, TreeLine
+    from rankdbg.investigations.html import HtmlPart, TreeLine
 
 MAIN = "main thread"
 # In a run of library frames without branches, only the ends are shown.
@@ -29,7 +29,7 @@ TASK = "task "  # with this, the names of asyncio's tasks begin
 AWAITS = "awaits "
 
 
-class ThreadStack(NamedTuple):
+class SampledThread(NamedTuple):
     """One thread of one rank over all samples, or one task. What a task awaits is its innermost
     frame, without a file."""
 
@@ -45,7 +45,7 @@ class MergedStacks(Result):
     `all_ranks`: all ranks of the job, among which ranks are named."""
 
     seen: Sequence[Sampled]
-    silent: Sequence[Silence]
+    no_response: Sequence[Silence]
     all_ranks: Sequence[Rank]
     children: MergedStacks | None = None  # of the processes below the ranks
     notes: Sequence[str] = ()  # about stack dumps that were read
@@ -53,7 +53,7 @@ class MergedStacks(Result):
     noun = "rank"
 
     @cached_property
-    def stacks(self) -> tuple[ThreadStack, ...]:
+    def stacks(self) -> tuple[SampledThread, ...]:
         return tuple(stack for sampled in self.seen for stack in _threads(sampled))
 
     @cached_property
@@ -76,7 +76,7 @@ class MergedStacks(Result):
     def tree(self, name: str = MAIN) -> list[TreeNode[Rank]]:
         return grouping.merge_stacks([(stack.rank, stack.frames) for stack in self._named(name)])
 
-    def _named(self, name: str) -> Iterator[ThreadStack]:
+    def _named(self, name: str) -> Iterator[SampledThread]:
         return (stack for stack in self.stacks if stack.thread == name)
 
     def title(self, name: str) -> str:
@@ -130,7 +130,7 @@ class MergedStacks(Result):
                 for name in self.names
             ],
             "odd": [self.picked(group.members) for group in self.odd],
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
             "samples": self.samples,
             "sources": {names[sampled.rank.process]: sampled.source for sampled in self.seen},
             "details": {names[s.rank.process]: s.rank.detail for s in self.seen if s.rank.detail},
@@ -203,7 +203,7 @@ class MergedStacks(Result):
     def unseen(self) -> list[tuple[str, str]]:
         """Those that could not be read, with the same reason on one line."""
         reasons: dict[str, list[Rank]] = {}
-        for silence in self.silent:
+        for silence in self.no_response:
             reasons.setdefault(silence.reason, []).append(silence.rank)
         return [(self.label(ranks), reason) for reason, ranks in reasons.items()]
 
@@ -226,9 +226,9 @@ class MergedStacks(Result):
             is_odd = stack.thread == MAIN and stack.rank.process in odd
             more = {"thread": stack.thread, **place, "moving": stack.moving, "odd": is_odd}
             rows.append(rank_record(stack.rank, **more))
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow, Tree
 
         odd = self.odd
@@ -245,7 +245,7 @@ class MergedStacks(Result):
         trees = [Tree(self.title(name), [*self.tree_lines(self.tree(name))]) for name in self.names]
         lines = [f"{ranks}: {text}" for ranks, text in self.beside()]
         lines += [f"no response: {ranks} ({why})" for ranks, why in self.unseen()]
-        parts: list[Part] = [Table(("ranks", "where"), groups), *trees, *map(Paragraph, lines)]
+        parts: list[HtmlPart] = [Table(("ranks", "where"), groups), *trees, *map(Paragraph, lines)]
         if self.children:
             parts += [Paragraph(self.children.summary()), *self.children._parts()]
         return parts
@@ -294,7 +294,7 @@ def shown_frames(frames: Sequence[Frame], paths: Paths, full: bool = False) -> I
             yield paths.text(frame)
 
 
-def _threads(sampled: Sampled) -> Iterator[ThreadStack]:
+def _threads(sampled: Sampled) -> Iterator[SampledThread]:
     """The stack that stands for each thread of a rank, over all its samples."""
     samples: dict[tuple[str, str], list[tuple[Frame, ...]]] = {}
     for sample in sampled.samples:
@@ -304,7 +304,7 @@ def _threads(sampled: Sampled) -> Iterator[ThreadStack]:
             samples.setdefault((_thread_name(stack), stack.thread), []).append(frames)
     for (name, _), seen in samples.items():
         common, moving = grouping.common_stack(seen)
-        yield ThreadStack(sampled.rank, name, common, moving)
+        yield SampledThread(sampled.rank, name, common, moving)
 
 
 def _thread_name(stack: Stack) -> str:

@@ -16,7 +16,7 @@ STILL_SHARE = 0.5
 
 
 @dataclass
-class Place:
+class LastProgress:
     """The position of a rank when it last made progress: wake-ups that are minutes apart add up."""
 
     frames: Any
@@ -29,7 +29,7 @@ class Place:
 class Stillness:
     """Keeps the position of each rank between polls."""
 
-    places: dict[ProcessKey, Place] = field(default_factory=dict)
+    places: dict[ProcessKey, LastProgress] = field(default_factory=dict)
     steps: dict[ProcessKey, int] = field(default_factory=dict)
     stepped: float = 0.0  # when a rank last reported a new step
 
@@ -48,9 +48,9 @@ class Stillness:
     def _note(self, key: ProcessKey, frames: Any, vitals: Vitals, now: float) -> None:
         known = self.places.get(key)
         if known is None:
-            self.places[key] = Place(frames, vitals, now)
+            self.places[key] = LastProgress(frames, vitals, now)
         elif progress.signs(progress.Facts(known.vitals, vitals, moved=known.frames != frames)):
-            self.places[key] = Place(frames, vitals, now, has_moved=True)
+            self.places[key] = LastProgress(frames, vitals, now, has_moved=True)
 
     def _note_steps(self, ranks: Sequence[Rank], now: float) -> None:
         for rank in ranks:

@@ -73,7 +73,7 @@ def several_actors(stopped: dict[str, list[Rank]], all_ranks: Sequence[Rank]) ->
     return BadInput(
         "several actors are stopped in one process: which one is meant?",
         *told,
-        hint=f"name it beside the ranks: thread={selection.glob(first)}",
+        hint=f"add the thread to the ranks: thread={selection.glob(first)}",
     )
 
 

@@ -24,7 +24,7 @@ MOST_ASKED = 16
 
 
 @dataclass(frozen=True)
-class Difference:
+class SourceDifference:
     """A file of which ranks run another version."""
 
     kind: str  # one of SENTENCES
@@ -73,7 +73,7 @@ class Sources:
         self._missing: set[str] = set()  # files that are not here either
         self._compared: set[tuple[str, ProcessKey, Identity]] = set()
         self._told: set[tuple[str, str, ProcessKey]] = set()
-        self._differences: list[Difference] = []
+        self._differences: list[SourceDifference] = []
 
     # --- what is asked of ranks, with an eye on their sources ---------------------------
 
@@ -111,7 +111,7 @@ class Sources:
         self._compare(answers)
         return answers
 
-    def take_differences(self) -> list[Difference]:
+    def take_differences(self) -> list[SourceDifference]:
         """What was found since the last time."""
         new, self._differences = self._differences, []
         return new
@@ -232,7 +232,7 @@ class Sources:
                 new.append(tuple(ranks.values()))
         if new:
             here = local_files.name(path) if path else ""
-            self._differences.append(Difference(kind, file, tuple(new), here))
+            self._differences.append(SourceDifference(kind, file, tuple(new), here))
 
 
 def _entries(answer: Reply[StopReports] | Reply[StopReport]) -> list[SourceEntry]:

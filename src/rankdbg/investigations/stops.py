@@ -16,14 +16,14 @@ from rankdbg.investigations.rank_labels import (
     silent_lines,
 )
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
-from rankdbg.investigations.stop_sources import Difference
+from rankdbg.investigations.stop_sources import SourceDifference
 from rankdbg.process.identity import WAITS_FOR_EDITOR
 from rankdbg.text.amounts import duration
 from rankdbg.types import Answer, Frame, Rank, Reply
 from rankdbg.wire.answers import HeldTimeouts, LimitedOperation, StopReport, StopReports
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RankStops(RankAnswers[StopReports]):
     """`all_ranks`: all ranks of the job, among which ranks are named. `differences`: files of
     code of which ranks run another version than is here."""
 
-    differences: Sequence[Difference] = ()
+    differences: Sequence[SourceDifference] = ()
 
     @cached_property
     def stops(self) -> list[tuple[Rank, StopReport]]:
@@ -136,7 +136,7 @@ class RankStops(RankAnswers[StopReports]):
             ],
             "held_back": [rank.number for rank in self.held_back],
             "in_flight": self.limits.as_json(),
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
             "warnings": [difference.as_json(self.all_ranks) for difference in self.differences],
         }
 
@@ -154,13 +154,13 @@ class RankStops(RankAnswers[StopReports]):
             place = {"function": where.function, "file": where.file, "line": where.line}
             told = {key: getattr(stop, key) for key in ("thread", "kind", "why", "state")}
             rows.append(rank_record(rank, **told, **place))
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), *cells)) for cells, ranks in self.groups()]
-        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.silent, self.all_ranks)]
+        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.no_response, self.all_ranks)]
         texts += self.limits.warnings()
         texts += [each.sentence(self.all_ranks) for each in self.differences]
         columns = ("ranks", "stop", "thread", "where", "why")
@@ -196,7 +196,7 @@ class PausedRanks(RankAnswers[StopReport]):
                 }
                 for answer in self.answered
             ],
-            "no_response": silent_json(self.silent),
+            "no_response": silent_json(self.no_response),
         }
 
     def summary(self) -> str:
@@ -204,13 +204,13 @@ class PausedRanks(RankAnswers[StopReport]):
 
     def records(self) -> list[dict[str, Any]]:
         rows = [rank_record(answer.rank, state=answer.value.state) for answer in self.answered]
-        return rows + silent_records(self.silent)
+        return rows + silent_records(self.no_response)
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Paragraph, Table, TableRow
 
         rows = [TableRow((label(ranks, self.all_ranks), text)) for text, ranks in self.groups()]
-        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.silent, self.all_ranks)]
+        texts = [f"{ranks}: {why}" for ranks, why in silent_lines(self.no_response, self.all_ranks)]
         return [Table(("ranks", "pause"), rows), *map(Paragraph, texts)]
 
 

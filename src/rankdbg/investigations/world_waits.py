@@ -13,13 +13,13 @@ from rankdbg.text.amounts import duration
 from rankdbg.types import Frame, ProcessKey, Rank
 from rankdbg.verdicts.collectives.culprits import CollectiveFindings, Culprit
 from rankdbg.verdicts.collectives.mismatches import Mismatch
-from rankdbg.verdicts.collectives.process_groups import Group, Job
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup, TracedJob
 from rankdbg.verdicts.collectives.traces import Operation
 from rankdbg.verdicts.collectives.worlds import World
 
 
 @dataclass(frozen=True)
-class Row:
+class GroupRow:
     """Ranks at the same place of a group, by torch's numbers."""
 
     ranks: tuple[int, ...]
@@ -43,7 +43,7 @@ class WorldWaits:
         return self.world.findings
 
     @property
-    def job(self) -> Job:
+    def job(self) -> TracedJob:
         return self.findings.job
 
     @cached_property
@@ -86,7 +86,7 @@ class WorldWaits:
 
     # --- groups -----------------------------------------------------------------------
 
-    def rows(self, group: Group) -> list[Row]:
+    def rows(self, group: ProcessGroup) -> list[GroupRow]:
         found: dict[tuple[Any, ...], list[int]] = {}
         places: dict[tuple[Any, ...], tuple[Operation | None, Operation | None, int]] = {}
         missing = self._missing(group)
@@ -105,10 +105,10 @@ class WorldWaits:
             )
             found.setdefault(key, []).append(rank)
             places.setdefault(key, (entered, finished, max(0, len(pending) - 1)))
-        rows = [Row(tuple(ranks), *places[key], _mark_of(key)) for key, ranks in found.items()]
+        rows = [GroupRow(tuple(ranks), *places[key], _mark_of(key)) for key, ranks in found.items()]
         return sorted(rows, key=lambda row: (bool(row.mark), -len(row.ranks), row.ranks))
 
-    def _missing(self, group: Group) -> set[int]:
+    def _missing(self, group: ProcessGroup) -> set[int]:
         return {
             other
             for wait in self.findings.waits.values()
@@ -116,13 +116,13 @@ class WorldWaits:
             for other in wait.others
         }
 
-    def _mark(self, rank: int, group: Group) -> str:
+    def _mark(self, rank: int, group: ProcessGroup) -> str:
         for mismatch in self.findings.mismatches:
             if mismatch.group == group and mismatch.pending and rank in mismatch.odd:
                 return f"other {mismatch.kind}"
         return ""
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[ProcessGroup]:
         """Those of the verdict first, then those in which a rank waits."""
         told = [culprit.group for culprit in self.findings.culprits]
         told += [wait.group for wait in self.findings.undecided]
@@ -156,7 +156,7 @@ class WorldWaits:
         ]
         return round(max(ages), 1) if ages else None
 
-    def group_json(self, group: Group) -> dict[str, Any]:
+    def group_json(self, group: ProcessGroup) -> dict[str, Any]:
         return {
             "group": group.name,
             "description": group.description,
@@ -190,7 +190,7 @@ class WorldWaits:
             "text": self.mismatch_text(mismatch),
         }
 
-    def _operation_json(self, op: Operation | None, group: Group) -> dict[str, Any] | None:
+    def _operation_json(self, op: Operation | None, group: ProcessGroup) -> dict[str, Any] | None:
         if op is None:
             return None
         return {
@@ -204,7 +204,7 @@ class WorldWaits:
             "where": frame_json(words.place(op)),
         }
 
-    def _peer(self, op: Operation, group: Group) -> int | None:
+    def _peer(self, op: Operation, group: ProcessGroup) -> int | None:
         number = words.far_end(op, group) if op.point_to_point else None
         return None if number is None else self.world.rank(number).number
 
@@ -237,7 +237,7 @@ class WorldWaits:
     def mismatch_text(self, mismatch: Mismatch) -> str:
         return words.mismatch_text(mismatch, self.names)
 
-    def row_text(self, row: Row, group: Group) -> str:
+    def row_text(self, row: GroupRow, group: ProcessGroup) -> str:
         trace = self.job.traces[row.ranks[0]]
         if row.entered is None and trace.entered.get(group.name, 0) > 0:
             return f"has finished #{trace.entered[group.name]}"
@@ -285,7 +285,7 @@ def _record(rank: Rank) -> dict[str, Any]:
     return {"rank": rank.number, "role": rank.role, "host": rank.host, "pid": rank.pid or None}
 
 
-def _same(op: Operation | None, group: Group) -> tuple[Any, ...]:
+def _same(op: Operation | None, group: ProcessGroup) -> tuple[Any, ...]:
     if op is None:
         return (None,)
     return op.name, op.number, words.far_end(op, group) if op.point_to_point else None

@@ -88,7 +88,7 @@ def _line_start(path: str, offset: int) -> int:
     return offset + part.find(b"\n") + 1
 
 
-class Memory:
+class FileHits:
     """The hits in a file so far, including its rotated predecessors."""
 
     def __init__(self) -> None:

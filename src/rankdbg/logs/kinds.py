@@ -29,7 +29,7 @@ def normalised(text: str) -> str:
 
 
 @dataclass
-class Kind(Generic[Who]):
+class MessageKind(Generic[Who]):
     """One kind of message: the ranks that have written it, and the first one."""
 
     text: str
@@ -41,22 +41,22 @@ class Kind(Generic[Who]):
 
 def kinds_of(
     written: Iterable[tuple[Who, float, float | None, str, int]],
-) -> list[Kind[Who]]:
+) -> list[MessageKind[Who]]:
     """From (who, order, time, text, count), in the order of the first of each kind."""
-    kinds: dict[str, Kind[Who]] = {}
+    kinds: dict[str, MessageKind[Who]] = {}
     for who, order, time, text, count in sorted(written, key=lambda each: each[1]):
-        kind = kinds.setdefault(normalised(text), Kind(text, time, order, 0, set()))
+        kind = kinds.setdefault(normalised(text), MessageKind(text, time, order, 0, set()))
         kind.count += count
         kind.who.add(who)
     return [*kinds.values()]
 
 
-def only_of(kinds: Iterable[Kind[Who]], group: set[Who]) -> list[Kind[Who]]:
+def only_of(kinds: Iterable[MessageKind[Who]], group: set[Who]) -> list[MessageKind[Who]]:
     """Kinds written by ranks of the group only."""
     return [kind for kind in kinds if kind.who <= group]
 
 
-def of_some(kinds: Iterable[Kind[Who]], all_ranks: set[Who]) -> list[Kind[Who]]:
+def of_some(kinds: Iterable[MessageKind[Who]], all_ranks: set[Who]) -> list[MessageKind[Who]]:
     """Kinds that not all ranks have written; the fewest ranks, or fewest missing ranks, first."""
     some = [kind for kind in kinds if kind.who < all_ranks]
     return sorted(some, key=lambda kind: min(len(kind.who), len(all_ranks) - len(kind.who)))

@@ -50,7 +50,7 @@ class Scanner:
         self.needles = Literals([*{*self.patterns.literals(), *self.halves}])
         self.clock = re.compile(clock.encode()) if clock else None
         self._grams: Grams | None = None
-        self._sought: dict[tuple[frozenset[str], frozenset[bytes]], Sought] = {}
+        self._sought: dict[tuple[frozenset[str], frozenset[bytes]], SearchedLiterals] = {}
         self.grep = None if self.needles.fast else Grep.of([*self.needles])
 
     def regions(self, full: set[str], useless: set[bytes], sample: bytes) -> Grams | Grep | None:
@@ -67,7 +67,7 @@ class Scanner:
             sought.grams = self._grams = Grams.of(sought.needed, sample)
         return sought.grams
 
-    def sought(self, full: set[str], useless: set[bytes]) -> Sought:
+    def sought(self, full: set[str], useless: set[bytes]) -> SearchedLiterals:
         """What a file with these full patterns is still searched for. Files of a job are alike."""
         key = frozenset(full), frozenset(useless)
         if key not in self._sought:
@@ -76,7 +76,7 @@ class Scanner:
             whole = {*self.patterns.literals(full)}
             halves = Halves(self.patterns.literals(full, torn=True), useless)
             needed = whole - halves.literals | {*halves}
-            self._sought[key] = Sought(needed, alive=whole | {*halves})
+            self._sought[key] = SearchedLiterals(needed, alive=whole | {*halves})
         return self._sought[key]
 
     def scan(
@@ -129,7 +129,7 @@ class Scanner:
         return _text(found.group()) if found else ""
 
 
-class Sought:
+class SearchedLiterals:
     """Literals of patterns that are not full. `needed`: by their halves where lines may be torn;
     `alive`: whole ones and halves, a line with none of them is passed over. `grams`: by which
     they were found last."""

@@ -89,7 +89,7 @@ def _make_streams(service: Service, send: Callable[[wire.Message], None]) -> Str
 def _answer(service: Service, message: wire.Message, send: Callable[[wire.Message], None]) -> None:
     try:
         answer = service.answer(message)
-    except offers.Lacking as lacking:
+    except offers.MissingTool as lacking:
         answer = {"lacks": lacking.kind}
     except Exception as error:
         what = f"{type(error).__name__}: {error}"

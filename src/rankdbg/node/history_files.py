@@ -71,7 +71,7 @@ def of_agents(directories: Iterable[str]) -> Files:
                 outer = containers.open_without_links(contained, directory)
             else:
                 outer = rendezvous.open_checked(directory)
-        except (OSError, rendezvous.Refused):
+        except (OSError, rendezvous.DirectoryRefused):
             continue  # the roster says so
         try:
             folder = os.open(FOLDER, _FLAGS | os.O_DIRECTORY, dir_fd=outer)

@@ -1,6 +1,6 @@
 """Tools that this node lacks and the client offers: sent when needed.
 
-A question that needs one raises Lacking. The client then sends the tool and repeats the
+A question that needs one raises MissingTool. The client then sends the tool and repeats the
 question; so the megabytes of py-spy are not sent to pods whose ranks all have agents.
 """
 
@@ -15,7 +15,7 @@ _OFFERED = "RANKDBG_OFFERED"
 _LANDED = "RANKDBG_LANDED"
 
 
-class Lacking(Exception):
+class MissingTool(Exception):
     """This tool is needed to answer the question."""
 
     def __init__(self, kind: str) -> None:
@@ -28,9 +28,9 @@ def offer(kinds: Iterable[str]) -> None:
 
 
 def need(kind: str) -> None:
-    """Raises Lacking if the client can send it."""
+    """Raises MissingTool if the client can send it."""
     if kind in os.environ.get(_OFFERED, "").split():
-        raise Lacking(kind)
+        raise MissingTool(kind)
 
 
 def take(kind: str, content: str) -> None:

@@ -28,7 +28,7 @@ def find(name: str) -> str:
     place = place_of(name)
     try:
         rendezvous.check(rendezvous.directory())
-    except rendezvous.Refused:
+    except rendezvous.DirectoryRefused:
         return ""
     return place if os.path.isdir(place) else ""
 

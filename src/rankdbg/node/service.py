@@ -16,7 +16,7 @@ from rankdbg.node.roster.announcements import Announcements
 from rankdbg.node.roster.discovery import Process
 from rankdbg.node.roster.node_roster import NodeRoster
 from rankdbg.node.roster.scans import Scans
-from rankdbg.node.timeout_holds import Holding
+from rankdbg.node.timeout_holds import TimeoutHold
 from rankdbg.process import masking, rendezvous
 from rankdbg.wire import node_questions, questions
 from rankdbg.wire.decoding import decode
@@ -32,7 +32,7 @@ class Service:
     def __init__(self, scope: Mapping[str, Any]) -> None:
         self._scope = scope
         scans = Scans()
-        self._holding = Holding(scans)
+        self._holding = TimeoutHold(scans)
         self._announcements = Announcements()
         self._kept = relay.IdleConnections()  # connections to stopped ranks
         self._roster = NodeRoster(scope, scans, self._announcements, self._kept)

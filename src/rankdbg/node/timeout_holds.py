@@ -22,7 +22,7 @@ SPARE = 3
 ASK_SECONDS = 5.0
 
 
-class Holding:
+class TimeoutHold:
     def __init__(self, scans: Scans) -> None:
         self._scans = scans
         self._holder = os.urandom(8).hex()

@@ -93,7 +93,7 @@ class History:
             raise BadHistory("it is shorter than its header")
         magic, version, size, *begins = _HEADER.unpack_from(content)
         if magic != MAGIC:
-            raise BadHistory("it does not begin as a history does")
+            raise BadHistory("it is not a history file")
         if version != VERSION:
             raise BadHistory(f"it has version {version}; this rankdbg reads version {VERSION}")
         if not LEAST <= size <= LARGEST or len(content) < size or begins != [*parts(size)]:

@@ -12,7 +12,7 @@ import stat
 LONGEST_ADDRESS = 100
 
 
-class Refused(Exception):
+class DirectoryRefused(Exception):
     """Why the directory cannot be used."""
 
 
@@ -27,30 +27,30 @@ def directory() -> str:
 
 
 def prepare(path: str) -> None:
-    """Create the directory. Raises Refused."""
+    """Create the directory. Raises DirectoryRefused."""
     try:
         os.makedirs(path, 0o700, exist_ok=True)
     except OSError as error:
-        raise Refused(f"cannot create the directory {path}: {error.strerror}") from None
+        raise DirectoryRefused(f"cannot create the directory {path}: {error.strerror}") from None
     check(path)
 
 
 def open_checked(path: str) -> int:
-    """A descriptor of the checked directory, even if it is replaced meanwhile. Raises Refused."""
+    """A descriptor of the checked directory, even if it is replaced meanwhile. Raises DirectoryRefused."""
     checked = check(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        raise Refused(f"cannot use the directory {path}: {error.strerror}") from None
+        raise DirectoryRefused(f"cannot use the directory {path}: {error.strerror}") from None
     opened = os.fstat(descriptor)
     if (opened.st_dev, opened.st_ino) != (checked.st_dev, checked.st_ino):
         os.close(descriptor)
-        raise Refused(f"{path} has been replaced by another directory")
+        raise DirectoryRefused(f"{path} has been replaced by another directory")
     return descriptor
 
 
 def check(path: str) -> os.stat_result:
-    """Raise Refused unless the directory belongs to this user and no other user can write to it.
+    """Raise DirectoryRefused unless the directory belongs to this user and no other user can write to it.
 
     All users can write to /tmp: another user could have created the directory first, or a link of
     that name to a directory of this user.
@@ -60,7 +60,7 @@ def check(path: str) -> os.stat_result:
         # A link in RANKDBG_DIR is allowed: the user has chosen it.
         status = os.lstat(path) if ours else os.stat(path)
     except OSError as error:
-        raise Refused(f"cannot use the directory {path}: {error.strerror}") from None
+        raise DirectoryRefused(f"cannot use the directory {path}: {error.strerror}") from None
     if ours and _is_own_directory(status) and stat.S_IMODE(status.st_mode) != 0o700:
         os.chmod(path, 0o700)
     else:
@@ -70,11 +70,11 @@ def check(path: str) -> os.stat_result:
 
 def check_status(path: str, status: os.stat_result) -> None:
     if not stat.S_ISDIR(status.st_mode):
-        raise Refused(f"{path} is not a directory")
+        raise DirectoryRefused(f"{path} is not a directory")
     if status.st_uid != os.geteuid():
-        raise Refused(f"{path} belongs to another user (uid {status.st_uid})")
+        raise DirectoryRefused(f"{path} belongs to another user (uid {status.st_uid})")
     if status.st_mode & 0o022:
-        raise Refused(f"other users can write to {path}; fix it with: chmod 700 {path}")
+        raise DirectoryRefused(f"other users can write to {path}; fix it with: chmod 700 {path}")
 
 
 def _is_own_directory(status: os.stat_result) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from rankdbg.profiles.documents import Profile, Weighted
-from rankdbg.profiles.trace_events import Trace, find_base
+from rankdbg.profiles.trace_events import TraceEvents, find_base
 from rankdbg.types import Frame, Rank
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -27,7 +27,7 @@ _PROCESSES, _FLOW_IDS = 1000, 1 << 40
 
 
 @dataclass(frozen=True)
-class Part:
+class TracePart:
     rank: Rank
     name: str  # "rank 7 · node-1"
     open: Callable[[], TextIO]
@@ -52,7 +52,7 @@ class _Track:
     intervals: list[tuple[float, float, str]] = field(default_factory=list)
 
 
-def merge(parts: Iterable[Part], out: TextIO) -> Iterator[Merged]:
+def merge(parts: Iterable[TracePart], out: TextIO) -> Iterator[Merged]:
     """One trace after the other."""
     out.write('{"displayTimeUnit":"ms","traceEvents":[')
     origin: int | None = None
@@ -63,7 +63,7 @@ def merge(parts: Iterable[Part], out: TextIO) -> Iterator[Merged]:
         origin = base if origin is None else origin
         rewriter = _Rewriter(index, part, (base - origin) / 1000)
         with part.open() as file:
-            trace = Trace(file)
+            trace = TraceEvents(file)
             for written in rewriter.rewrite(trace):
                 out.write(written if first else f",\n{written}")
                 first = False
@@ -74,7 +74,7 @@ def merge(parts: Iterable[Part], out: TextIO) -> Iterator[Merged]:
 class _Rewriter:
     """The events of one rank, for the trace of all."""
 
-    def __init__(self, index: int, part: Part, shift: float) -> None:
+    def __init__(self, index: int, part: TracePart, shift: float) -> None:
         self._index, self._part, self._shift = index, part, shift
         self._processes: dict[Any, int] = {}
         self._metadata: dict[Any, list[dict[str, Any]]] = {}

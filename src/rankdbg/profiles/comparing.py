@@ -38,7 +38,7 @@ _Key = tuple[Frame, str, str]
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """A place, and its share of the whole of each profile, by index."""
 
     frame: Frame
@@ -73,12 +73,12 @@ class Slowest:
     index: int
     waits: float
     others_wait: float
-    more: tuple[Row, ...]  # what it does more than the others, the largest first
+    more: tuple[ProfileRow, ...]  # what it does more than the others, the largest first
 
 
 def rows(
     profiles: Sequence[Profile], phase_of: Callable[[Iterable[Frame]], str] = lambda frames: ""
-) -> list[Row]:
+) -> list[ProfileRow]:
     """All places, the heaviest first; one row for each phase."""
     found: dict[_Key, list[float]] = defaultdict(lambda: [0.0] * len(profiles))
     lines: dict[_Key, dict[Frame, float]] = defaultdict(lambda: defaultdict(float))
@@ -97,7 +97,7 @@ def rows(
             if _waits(stack):
                 waits.add(key)
     made = [
-        Row(
+        ProfileRow(
             max(lines[key], key=lines[key].__getitem__), key[1], tuple(shares), key in waits, key[2]
         )
         for key, shares in found.items()
@@ -136,16 +136,18 @@ def _waits(stack: Weighted) -> bool:
     )
 
 
-def differing(all_rows: Sequence[Row], first: Sequence[int], second: Sequence[int]) -> list[Row]:
+def differing(
+    all_rows: Sequence[ProfileRow], first: Sequence[int], second: Sequence[int]
+) -> list[ProfileRow]:
     """The same places, sorted by the difference between the two sets of profiles."""
     return sorted(all_rows, key=lambda row: -abs(mean_of(row, second) - mean_of(row, first)))
 
 
-def mean_of(row: Row, indices: Sequence[int]) -> float:
+def mean_of(row: ProfileRow, indices: Sequence[int]) -> float:
     return statistics.fmean(row.shares[index] for index in indices)
 
 
-def find_slowest(all_rows: Sequence[Row], among: Sequence[int]) -> Slowest | None:
+def find_slowest(all_rows: Sequence[ProfileRow], among: Sequence[int]) -> Slowest | None:
     """`among`: the indices of ranks that do the same work. None if all wait equally, or no rank
     waits."""
     if len(among) < 2:

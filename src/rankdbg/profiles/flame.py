@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
-from rankdbg.profiles.tree import Node, prune
+from rankdbg.profiles.tree import CallNode, prune
 from rankdbg.text.escapes import visible_line
 
 # Each node has a number for each rank: with at most this many numbers a page stays fast.
@@ -17,7 +17,7 @@ FEWEST_NODES, MOST_NODES = 500, 20_000
 
 
 def page(
-    tree: Node,
+    tree: CallNode,
     ranks: Sequence[str],
     title: str,
     unit: str,
@@ -43,7 +43,7 @@ def page(
     return re.sub("|".join(parts), lambda match: parts[match[0]], template)
 
 
-def _nodes(root: Node) -> list[dict[str, Any]]:
+def _nodes(root: CallNode) -> list[dict[str, Any]]:
     """Parents first, each node with the number of its parent: stacks may be too deep to nest."""
     made: list[dict[str, Any]] = []
     todo = [(root, -1)]
@@ -56,7 +56,7 @@ def _nodes(root: Node) -> list[dict[str, Any]]:
     return made
 
 
-def _node(node: Node) -> dict[str, Any]:
+def _node(node: CallNode) -> dict[str, Any]:
     """n: its name; f: its file; s: shares in 1/10,000, by the index of the rank, where not 0."""
     frame = node.frame
     shares = {index: round(10_000 * share) for index, share in node.shares.items()}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from rankdbg.profiles.documents import Profile
-from rankdbg.profiles.tree import Node, walk
+from rankdbg.profiles.tree import CallNode, walk
 from rankdbg.types import Frame
 
 UNITS = {"samples": "seconds", "bytes": "bytes", "microseconds": "microseconds"}
@@ -32,7 +32,7 @@ class _Frames:
 def write(
     out: TextIO,
     profiles: Sequence[Profile],
-    tree: Node,
+    tree: CallNode,
     name: str,
     whose: Callable[[Sequence[int]], str],
 ) -> None:
@@ -55,7 +55,7 @@ def write(
 
 
 def _merged(
-    tree: Node, count: int, frames: _Frames, whose: Callable[[Sequence[int]], str]
+    tree: CallNode, count: int, frames: _Frames, whose: Callable[[Sequence[int]], str]
 ) -> dict[str, Any]:
     """The mean of all ranks. A frame that only some ranks have names them."""
     samples, weights = [], []

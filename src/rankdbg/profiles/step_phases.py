@@ -15,7 +15,7 @@ PhaseOf = Callable[[Iterable[Frame]], str]  # of a stack, innermost frame first
 
 
 @dataclass(frozen=True)
-class Alike:
+class SimilarRanks:
     """Ranks with similar phases, by the index of the profile."""
 
     indices: tuple[int, ...]
@@ -32,7 +32,7 @@ def shares_of(profile: Profile, phase_of: PhaseOf) -> Shares:
     return {phase: weight / whole for phase, weight in weights.items()} if whole else {}
 
 
-def group_alike(shares: Sequence[Shares]) -> list[Alike]:
+def group_alike(shares: Sequence[Shares]) -> list[SimilarRanks]:
     """The largest group first."""
     groups: list[list[int]] = []
     for index, own in enumerate(shares):
@@ -41,7 +41,7 @@ def group_alike(shares: Sequence[Shares]) -> list[Alike]:
         if group is None:
             groups.append(group := [])
         group.append(index)
-    made = [Alike(tuple(group), mean_of([shares[i] for i in group])) for group in groups]
+    made = [SimilarRanks(tuple(group), mean_of([shares[i] for i in group])) for group in groups]
     return sorted(made, key=lambda alike: -len(alike.indices))
 
 

@@ -15,7 +15,7 @@ _BASE = re.compile(r'"baseTimeNanoseconds"\s*:\s*(\d{1,20})')
 _scan = json.JSONDecoder().raw_decode
 
 
-class Trace:
+class TraceEvents:
     """Iterate once, to the end."""
 
     def __init__(self, file: TextIO) -> None:

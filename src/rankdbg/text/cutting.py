@@ -14,7 +14,7 @@ def cut(text: str, width: int) -> str:
 
 
 def cut_path(text: str, width: int) -> str:
-    """At most `width` characters; the end of a path tells more than its beginning. The node that
+    """At most `width` characters; the end of a path says more than its beginning. The node that
     a path is on (`gpu-1:/var/log/…`) stays, if there is room for a file's name beside it."""
     text = visible_line(text)
     node, colon, _ = text.partition(":/")

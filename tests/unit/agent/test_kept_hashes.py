@@ -14,7 +14,7 @@ torch: Any = pytest.importorskip("torch", reason="needs torch")
 import rankdbg  # noqa: E402, needs torch
 from rankdbg.agent import card  # noqa: E402
 from rankdbg.agent.replicas import kept_hashes, tensor_hashes  # noqa: E402
-from rankdbg.agent.replicas.kept_hashes import Record, keep, kept, thinned  # noqa: E402
+from rankdbg.agent.replicas.kept_hashes import HashRecord, keep, kept, thinned  # noqa: E402
 
 KEY = ("parameter", "0.weight")
 
@@ -97,13 +97,13 @@ def test_an_error_ends_it_and_not_the_program(model: Any, monkeypatch: pytest.Mo
     assert card.step_work == []
 
 
-def records(count: int, begin: int = 0) -> list[Record]:
-    return [Record(10 * n, n, [], []) for n in range(begin, begin + count)]
+def records(count: int, begin: int = 0) -> list[HashRecord]:
+    return [HashRecord(10 * n, n, [], []) for n in range(begin, begin + count)]
 
 
 def kept_of(count: int, begin: int = 0) -> list[int]:
     """The turns that are left when records come one by one."""
-    found: list[Record] = []
+    found: list[HashRecord] = []
     for record in records(count, begin):
         found = thinned([*found, record], 8)
     return [each.turn for each in found]

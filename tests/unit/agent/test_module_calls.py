@@ -12,7 +12,7 @@ torch: Any = pytest.importorskip("torch", reason="needs torch")
 import rankdbg  # noqa: E402, needs torch
 from rankdbg.agent import card  # noqa: E402
 from rankdbg.agent.replicas import found_tensors, module_calls, replica_answers, step_work  # noqa: E402
-from rankdbg.agent.replicas.module_calls import Trace  # noqa: E402
+from rankdbg.agent.replicas.module_calls import CallTrace  # noqa: E402
 from waiting import wait_for  # noqa: E402
 
 
@@ -27,7 +27,7 @@ def hooks_of(model: Any) -> int:
 
 
 def calls_of(model: Any, data: Any, under: str = "") -> list[dict[str, Any]]:
-    trace = Trace([*model.named_modules()], under, None)
+    trace = CallTrace([*model.named_modules()], under, None)
     trace.begin()
     model(data).sum().backward()
     trace.end()
@@ -81,7 +81,7 @@ def test_a_module_that_raises() -> None:
             raise ValueError
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), Raises())
-    trace = Trace([*model.named_modules()], "", None)
+    trace = CallTrace([*model.named_modules()], "", None)
     trace.begin()
     with pytest.raises(ValueError):
         model(torch.ones(1, 4))

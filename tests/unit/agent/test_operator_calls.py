@@ -9,7 +9,7 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="needs torch")
 
 from rankdbg.agent.replicas.found_tensors import Holders  # noqa: E402, needs torch
-from rankdbg.agent.replicas.module_calls import Trace  # noqa: E402
+from rankdbg.agent.replicas.module_calls import CallTrace  # noqa: E402
 
 nn = torch.nn
 
@@ -27,7 +27,7 @@ class Block(nn.Module):  # type: ignore[misc]
 
 
 def operators_of(model: Any, inside: str = "") -> list[dict[str, Any]]:
-    trace = Trace([*model.named_modules()], "", inside)
+    trace = CallTrace([*model.named_modules()], "", inside)
     trace.begin()
     model(torch.ones(3, 4)).sum().backward()
     trace.end()
@@ -155,7 +155,7 @@ def test_an_exception_of_the_program() -> None:
         raise ValueError("own")
 
     model = Block(fails)
-    trace = Trace([*model.named_modules()], "", "")
+    trace = CallTrace([*model.named_modules()], "", "")
     trace.begin()
     with pytest.raises(ValueError, match="own"):
         model(torch.ones(3, 4))
@@ -169,7 +169,7 @@ def test_a_forward_function_of_the_object_itself() -> None:
     model = Block(torch.relu)
     own = model.first.forward
     model.first.forward = own
-    trace = Trace([*model.named_modules()], "", "first")
+    trace = CallTrace([*model.named_modules()], "", "first")
     trace.begin()
     model(torch.ones(3, 4))
     trace.end()
@@ -187,7 +187,7 @@ def test_compiled_modules() -> None:
     counted = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     modules = [each for each in Holders().modules() if each[1] in [*model.modules()]]
     inside = Holders().name_of(compiled)
-    trace = Trace(modules, "", inside)
+    trace = CallTrace(modules, "", inside)
     trace.begin()
     made = model(torch.ones(3, 4))
     trace.end()

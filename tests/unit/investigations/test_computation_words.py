@@ -29,7 +29,7 @@ def modules(
         (None, "Not compared: the ranks reported no step"),
         (modules(), "3 of 5 module calls, forward and backward, had equal inputs"),
         (modules(compared=0), "None of 5 module calls had equal inputs"),
-        (modules(RANKS[3:], True), "Linear layers.1 makes other outputs"),
+        (modules(RANKS[3:], True), "Linear layers.1 returns different outputs"),
         (modules(RANKS[3:], True, phase="backward"), "The backward pass of layers.1 (Linear)"),
         (modules(RANKS[3:], False), "rank 3, but not in a second step"),
         (modules(RANKS[2:], True), "ranks 2-3, in two steps."),
@@ -67,7 +67,8 @@ def test_silent_data_corruption() -> None:
     found = operators()
     text = operator_text(found, RANKS)
     assert (
-        "aten.add.Tensor makes other outputs of inputs that are equal bit for bit in rank 3" in text
+        "aten.add.Tensor returns different outputs for inputs that are equal bit for bit in rank 3"
+        in text
     )
     assert "silent data corruption. It ran on NVIDIA H200 GPU-3 of host node7." in text
     assert is_faulty(found)
@@ -81,9 +82,9 @@ def test_silent_data_corruption() -> None:
         (operators(machines=MIXED), "computes on NVIDIA A100, the others on NVIDIA H200"),
         (operators(odd=RANKS), "Which ranks are wrong is not known"),
         (operators(odd=RANKS[2:]), "Which ranks are wrong is not known"),
-        (operators("arguments"), "called with other arguments in rank 3: 2.0 instead of 1.0"),
+        (operators("arguments"), "called with different arguments in rank 3: 2.0 instead of 1.0"),
         (operators("operator"), "rank 3: 2.0 where others have 1.0"),
-        (operators("inputs"), "no input, parameter or buffer of the module"),
+        (operators("inputs"), "not an input, parameter or buffer of the module"),
     ],
 )
 def test_what_is_no_corruption(found: Computation, text: str) -> None:

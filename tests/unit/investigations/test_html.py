@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from rankdbg.investigations.answers import Answers
-from rankdbg.investigations.html import Facts, Paragraph, Table, TableRow, Tree, TreeLine, page
+from rankdbg.investigations.html import FactTable, Paragraph, Table, TableRow, Tree, TreeLine, page
 from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Reply, Sampled, Silence, Stack
 from rankdbg.wire.answers import Described
@@ -52,11 +52,11 @@ def stacks(places: list[str]) -> MergedStacks:
     [
         Table((HOSTILE, HOSTILE), [TableRow((HOSTILE, HOSTILE), HOSTILE)]),
         Tree(HOSTILE, [TreeLine("", HOSTILE, HOSTILE, HOSTILE)]),
-        Facts([(HOSTILE, HOSTILE)]),
+        FactTable([(HOSTILE, HOSTILE)]),
         Paragraph(HOSTILE),
     ],
 )
-def test_text_is_never_markup(part: Table | Tree | Facts | Paragraph) -> None:
+def test_text_is_never_markup(part: Table | Tree | FactTable | Paragraph) -> None:
     """Only elements and attributes of ours, each closed; what turns text around is spelled out."""
     html = page(HOSTILE, [part])
     tags = Tags(html)
@@ -95,3 +95,11 @@ def test_long_tables_are_cut() -> None:
     html = Table(("a",), [TableRow((str(number),)) for number in range(10_000)]).html()
     assert html.count("<tr") == 201
     assert "and 9800 more rows: see as_json()" in html
+
+
+def test_ranks_without_a_response_have_the_name_that_they_have_in_json() -> None:
+    """Python and JSON agree; with no answer at all, too."""
+    answers = Answers([Silence(rank(0), "stopped")], [rank(0)], "x")
+    assert [silence.reason for silence in answers.no_response] == ["stopped"]
+    assert [entry["rank"] for entry in answers.as_json()["no_response"]] == [0]
+    assert [silence.rank.number for silence in stacks(["step"]).no_response] == [1]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rankdbg.investigations.replicas import words
-from rankdbg.investigations.replicas.findings import FirstDifference, Keeping
+from rankdbg.investigations.replicas.findings import FirstDifference, KeptSteps
 from rankdbg.investigations.replicas.results import Replicas
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.replicas.causes import Cause
 from rankdbg.verdicts.replicas.differences import Difference
-from rankdbg.verdicts.replicas.kept_steps import Since
+from rankdbg.verdicts.replicas.kept_steps import FirstDifferingStep
 from rankdbg.verdicts.replicas.magnitudes import Magnitude
 from rankdbg.verdicts.replicas.random_states import RandomNote
 
@@ -49,12 +49,12 @@ def test_rounding_alone_is_no_fault() -> None:
     ("since", "text"),
     [
         (None, "the step is not known, as no hashes are kept (--every N): w (rank 3)"),
-        (Since(8, 6), "since step 8; equal at step 6: w (rank 3)"),
-        (Since(8, None), "at least since step 8: w (rank 3)"),
-        (Since(None, 8), "since a step after 8, the last kept one: w (rank 3)"),
+        (FirstDifferingStep(8, 6), "since step 8; equal at step 6: w (rank 3)"),
+        (FirstDifferingStep(8, None), "at least since step 8: w (rank 3)"),
+        (FirstDifferingStep(None, 8), "since a step after 8, the last kept one: w (rank 3)"),
     ],
 )
-def test_the_first(since: Since | None, text: str) -> None:
+def test_the_first(since: FirstDifferingStep | None, text: str) -> None:
     assert words.first_text(FirstDifference(since, (ODD,), (), None), RANKS) == text
 
 
@@ -77,8 +77,9 @@ def test_generators() -> None:
 
 
 def test_what_is_kept() -> None:
-    assert words.keeping_text(Keeping()) == ""
-    assert words.keeping_text(Keeping(1)) == "hashes are kept every step"
+    assert words.keeping_text(KeptSteps()) == ""
+    assert words.keeping_text(KeptSteps(1)) == "hashes are kept every step"
     assert (
-        words.keeping_text(Keeping(5, (10, 20))) == "hashes are kept every 5 steps, steps 10 to 20"
+        words.keeping_text(KeptSteps(5, (10, 20)))
+        == "hashes are kept every 5 steps, steps 10 to 20"
     )

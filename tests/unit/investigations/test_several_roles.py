@@ -20,7 +20,7 @@ from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.selection import parse, pick
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Sampled, Silence, Stack
 from rankdbg.verdicts.collectives.traces import Operation, Trace
-from rankdbg.verdicts.collectives.worlds import Recorded, World, judge_worlds
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives, World, judge_worlds
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen, Vitals
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from rankdbg.verdicts.hangs.judgement import judge
@@ -69,7 +69,7 @@ def worlds(all_ranks: Sequence[Rank], missing: int) -> list[World]:
         )
         trace = Trace(rank.number or 0, operations, {"0": tuple(range(size))})
         if size:
-            recorded.append(Recorded(rank, trace, size=size))
+            recorded.append(RecordedCollectives(rank, trace, size=size))
     return judge_worlds(recorded)
 
 

@@ -8,7 +8,7 @@ from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.investigations.wait_graphs import WaitGraph, graph_of
 from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.collectives.traces import Operation, Trace
-from rankdbg.verdicts.collectives.worlds import Recorded, judge_worlds
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from rankdbg.verdicts.hangs.judgement import judge
@@ -94,7 +94,7 @@ def test_job_that_moves_has_no_waits() -> None:
     assert graph_of(verdict(Evidence(everyone))) == WaitGraph()
 
 
-def recorded(number: int, world: int, *names: tuple[str, str, bool]) -> Recorded:
+def recorded(number: int, world: int, *names: tuple[str, str, bool]) -> RecordedCollectives:
     """Operations by group and name, and whether it has left them."""
     counts: dict[str, int] = {}
     operations = []
@@ -104,7 +104,7 @@ def recorded(number: int, world: int, *names: tuple[str, str, bool]) -> Recorded
             Operation(group, name, counts[group], finished=done, created=record + 1, record=record)
         )
     members = {"0": tuple(range(world)), "1": tuple(range(world // 2, world))}
-    return Recorded(
+    return RecordedCollectives(
         rank(number, world), Trace(number, tuple(operations), members=members), "", world
     )
 

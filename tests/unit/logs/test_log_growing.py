@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rankdbg.logs.growing import Addition, Memory, scan_new
+from rankdbg.logs.growing import Addition, FileHits, scan_new
 from rankdbg.logs.patterns import Pattern
 from rankdbg.logs.scan import OUT_OF_TIME, Scanner
 
@@ -23,7 +23,7 @@ class Reader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.memory = Memory()
+        self.memory = FileHits()
         self.scanner = Scanner(PATTERNS)
         self.last: list[Addition] = []
 

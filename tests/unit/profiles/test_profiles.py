@@ -19,7 +19,7 @@ from rankdbg.node.profiles.folded_stacks import fold
 from rankdbg.node.profiles.spies import affordable_rate
 from rankdbg.profiles import chrome, comparing, flame, speedscope, tree
 from rankdbg.profiles.documents import Profile, Weighted, read_profile
-from rankdbg.profiles.trace_events import PORTION, Trace, find_base
+from rankdbg.profiles.trace_events import PORTION, TraceEvents, find_base
 from rankdbg.types import Frame, ProcessKey, Rank
 
 MAIN = Frame("main", "/home/me/train.py", 30)
@@ -210,14 +210,14 @@ def trace(events: list[dict[str, Any]], base_ns: int = 0) -> str:
     return json.dumps({"traceEvents": events, "baseTimeNanoseconds": base_ns})
 
 
-def merged(*parts: chrome.Part) -> tuple[list[dict[str, Any]], list[chrome.Merged]]:
+def merged(*parts: chrome.TracePart) -> tuple[list[dict[str, Any]], list[chrome.Merged]]:
     out = io.StringIO()
     results = list(chrome.merge(parts, out))
     return json.loads(out.getvalue())["traceEvents"], results
 
 
-def part(number: int, text: str, ahead_ns: int = 0) -> chrome.Part:
-    return chrome.Part(rank(number), f"rank {number}", lambda: io.StringIO(text), ahead_ns)
+def part(number: int, text: str, ahead_ns: int = 0) -> chrome.TracePart:
+    return chrome.TracePart(rank(number), f"rank {number}", lambda: io.StringIO(text), ahead_ns)
 
 
 def test_each_rank_is_a_process_and_clocks_are_set_right() -> None:
@@ -276,7 +276,7 @@ def test_a_long_trace_is_read_in_portions() -> None:
     events = [event(f"op-{number}", number, 1) for number in range(30_000)]
     text = trace(events, base_ns=77)
     assert len(text) > 2 * PORTION
-    assert [e["name"] for e in Trace(io.StringIO(text))] == [e["name"] for e in events]
+    assert [e["name"] for e in TraceEvents(io.StringIO(text))] == [e["name"] for e in events]
     assert find_base(io.StringIO(text)) == 77
 
 

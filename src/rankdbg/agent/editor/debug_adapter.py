@@ -155,7 +155,7 @@ def _begin(connection: Any) -> None:
     if new_event is not None:  # another debugpy may have none
         debugger._thread_events = _WakesAll(new_event)
     debugger.skip_print_breakpoint_exception = (_ReportedBefore("ReportedBefore", (), {}),)
-    debugger.add_dap_messages_listener(editor_stops.Watch())
+    debugger.add_dap_messages_listener(editor_stops.EditorMessages())
     thread_tracing.begin()
 
 

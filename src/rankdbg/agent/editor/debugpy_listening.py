@@ -16,10 +16,10 @@ HOST = "127.0.0.1"
 def listen(port_base: int, wait: bool) -> int:
     from importlib import import_module
 
-    from rankdbg.agent.editor.debugpy_loading import Quiet
+    from rankdbg.agent.editor.debugpy_loading import SuppressedWarning
 
     try:
-        with Quiet():
+        with SuppressedWarning():
             debugpy: Any = import_module("debugpy")
             import_module("debugpy.server")
     except ImportError as error:

@@ -24,7 +24,7 @@ def load(path: str) -> None:
     if path:
         sys.path.append(path)
     try:
-        with Quiet(), Uncollected():
+        with SuppressedWarning(), Uncollected():
             import_module("debugpy")
             _load_without_servers()
             import_module("debugpy.server")
@@ -34,7 +34,7 @@ def load(path: str) -> None:
         sys.breakpointhook = hook  # breakpoint() still goes through entries.py
 
 
-class Quiet:
+class SuppressedWarning:
     """Suppresses debugpy's warning about frozen modules on the program's stderr: these are modules
     of the standard library."""
 

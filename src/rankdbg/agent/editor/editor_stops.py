@@ -65,7 +65,7 @@ def stopped() -> list[Any]:
     ]
 
 
-class Watch:
+class EditorMessages:
     """Sees the debugger's messages. When the editor has finished its configuration, the threads
     that are stopped in pdb are handed over to it."""
 

@@ -40,7 +40,7 @@ class _Pending:
         self.seen, self.pair, self.is_loss = seen, pair, is_loss
 
 
-class Watch:
+class NanWatch:
     """One arming: its hooks, and what they need to know from call to call."""
 
     at_once: tuple[str, ...] = ("cpu",)  # devices for which nothing has to be waited

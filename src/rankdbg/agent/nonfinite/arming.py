@@ -13,7 +13,7 @@ import time
 from rankdbg.agent import active, job_members, threads
 from rankdbg.agent.groups import timeouts
 from rankdbg.agent.nonfinite import findings
-from rankdbg.agent.nonfinite.armed_hooks import Watch
+from rankdbg.agent.nonfinite.armed_hooks import NanWatch
 from rankdbg.agent.stops import entries
 from rankdbg.errors import RankdbgError
 from rankdbg.wire.questions import ArmNan
@@ -27,7 +27,7 @@ HOLDER = "armed"  # of timeouts
 LINGER_SECONDS = 60.0  # until the leases of the stopped rank have arrived
 ANSWER_SECONDS = 3.0
 
-_watch: Watch | None = None
+_watch: NanWatch | None = None
 _found: dict[str, Any] | None = None
 _one_at_a_time = threads.new_lock()
 
@@ -44,7 +44,7 @@ def arm(exact: bool = False) -> dict[str, Any]:
             _watch.exact = exact
             return {"armed": True, "was": True}
         _found = None
-        _watch = Watch(torch, exact, _hold)
+        _watch = NanWatch(torch, exact, _hold)
         _watch.install(module)
         optimizers = sys.modules.get("torch.optim.optimizer")
         if optimizers is not None:

@@ -45,7 +45,7 @@ def read() -> dict[str, Any]:
     }
 
 
-def _entry(found: found_tensors.Found) -> dict[str, Any]:
+def _entry(found: found_tensors.FoundTensor) -> dict[str, Any]:
     nan, inf = values.counts(found.tensor)
     return {
         "kind": found.kind,

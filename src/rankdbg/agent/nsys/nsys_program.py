@@ -46,7 +46,7 @@ def take_turn() -> dict[str, str]:
         rendezvous.prepare(folder)
         path = os.path.join(folder, f"nsys-{os.uname().nodename}.lock")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    except (ImportError, OSError, RankdbgError, rendezvous.Refused):
+    except (ImportError, OSError, RankdbgError, rendezvous.DirectoryRefused):
         return {}
     deadline = monotonic() + TURN_SECONDS
     while True:

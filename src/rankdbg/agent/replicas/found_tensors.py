@@ -26,7 +26,7 @@ _RECENT = 10.0  # seconds
 _WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 
 
-class Found:
+class FoundTensor:
     """A tensor of this rank: its name in the model, what it is, and the part of it that is here.
 
     `resynced`: a buffer that DDP overwrites with that of rank 0 before each forward pass.
@@ -108,7 +108,7 @@ class Holders:
                     return _module_name(label, name)
         return None
 
-    def tensors(self, kinds: tuple[str, ...]) -> list[Found]:
+    def tensors(self, kinds: tuple[str, ...]) -> list[FoundTensor]:
         """That they have now."""
         models = self._living_models()
         gradients = self._gradients(models) if "gradient" in kinds else {}
@@ -167,17 +167,17 @@ def _outermost(modules: list[Any]) -> list[Any]:
 
 def _of_model(
     labelled: tuple[str, Any], kinds: tuple[str, ...], gradients: dict[int, Any]
-) -> Iterator[Found]:
+) -> Iterator[FoundTensor]:
     for name, parameter in _parameters(labelled):
         if "parameter" in kinds:
-            yield Found("parameter", name, parameter)
+            yield FoundTensor("parameter", name, parameter)
         if (gradient := gradients.get(id(parameter))) is not None:
-            yield Found("gradient", name, gradient)
+            yield FoundTensor("gradient", name, gradient)
     if "buffer" in kinds:
         label, model = labelled
         resynced = _resynced_buffers(model)
         for name, buffer in model.named_buffers():
-            found = Found("buffer", _full_name(label, name), buffer)
+            found = FoundTensor("buffer", _full_name(label, name), buffer)
             found.resynced = id(buffer) in resynced
             yield found
 
@@ -203,16 +203,18 @@ def plain_name(name: str) -> str:
     return name
 
 
-def _of_optimizer(optimizer: Any, names: dict[int, str]) -> Iterator[Found]:
+def _of_optimizer(optimizer: Any, names: dict[int, str]) -> Iterator[FoundTensor]:
     torch = sys.modules["torch"]
     for parameter, state in list(optimizer.state.items()):
         name = names.get(id(parameter), "?")
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
-                yield Found("optimizer", f"{name} {key}", value)
+                yield FoundTensor("optimizer", f"{name} {key}", value)
 
 
-def _add_settings(found: list[Found], models: list[tuple[str, Any]], optimizers: list[Any]) -> None:
+def _add_settings(
+    found: list[FoundTensor], models: list[tuple[str, Any]], optimizers: list[Any]
+) -> None:
     settings = {
         id(parameter): ", ".join(f"{key} {group[key]}" for key in _SETTINGS if key in group)
         for optimizer in optimizers
@@ -241,11 +243,11 @@ def _resynced_buffers(model: Any) -> set[int]:
     return found
 
 
-def _generators(torch: Any) -> Iterator[Found]:
-    yield Found("random", "cpu", torch.get_rng_state())
+def _generators(torch: Any) -> Iterator[FoundTensor]:
+    yield FoundTensor("random", "cpu", torch.get_rng_state())
     cuda = sys.modules.get("torch.cuda")
     if cuda is not None and cuda.is_initialized():
-        yield Found("random", "cuda", cuda.get_rng_state())
+        yield FoundTensor("random", "cuda", cuda.get_rng_state())
 
 
 def _placement(tensor: Any) -> list[tuple[str, str]]:

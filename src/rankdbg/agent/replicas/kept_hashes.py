@@ -21,7 +21,7 @@ FEWEST = 4
 MOST_BYTES = 16 << 20  # of all hashes that are kept
 
 
-class Record:
+class HashRecord:
     """`entries`: of the tensors, the same list in all records whose tensors are the same."""
 
     def __init__(
@@ -37,12 +37,12 @@ class Record:
         return self.hashes[number * 16 : number * 16 + 16]
 
 
-class Keeper:
+class StepHasher:
     """Called by rankdbg.progress() at each step."""
 
     def __init__(self, every: int, kinds: tuple[str, ...]) -> None:
         self.every, self.kinds = every, kinds
-        self.records: list[Record] = []
+        self.records: list[HashRecord] = []
         self.seconds = 0.0  # that the last one took
         self.why = ""  # it has ended
         self._holders = found_tensors.recent_holders()
@@ -69,7 +69,7 @@ class Keeper:
         if self.records and self.records[-1].entries == entries:
             entries = self.records[-1].entries
         hashes = tensor_hashes.hash_tensors([each.tensor for each in found])
-        record = Record(step, turn, entries, hashes)
+        record = HashRecord(step, turn, entries, hashes)
         room = MOST_BYTES // (16 * max(1, len(entries))) // 2
         # A program that goes back to a checkpoint comes through these steps again.
         kept = [each for each in self.records if each.step < step]
@@ -87,7 +87,7 @@ def thinned(records: list[Any], room: int) -> list[Any]:
     return first + older + newest
 
 
-_keeper: Keeper | None = None
+_keeper: StepHasher | None = None
 _changing = threads.new_lock()
 
 
@@ -97,7 +97,7 @@ def keep(every: int, kinds: tuple[str, ...]) -> dict[str, Any]:
     with _changing:
         if _keeper is not None:
             step_work.remove(_keeper)
-        _keeper = Keeper(every, kinds) if every > 0 else None
+        _keeper = StepHasher(every, kinds) if every > 0 else None
         if _keeper is not None:
             card.step_work.append(_keeper)
     return {"every": max(0, every), "step": card.step}
@@ -121,7 +121,7 @@ def kept(step: int | None, tensors: tuple[tuple[str, str], ...]) -> dict[str, An
     }
 
 
-def _history(records: list[Record], kind: str, name: str) -> list[str]:
+def _history(records: list[HashRecord], kind: str, name: str) -> list[str]:
     """Beside the steps; empty where it was not there."""
     found, place, entries = [], None, None
     for record in records:

@@ -64,7 +64,7 @@ class _Call:
         }
 
 
-class Trace:
+class CallTrace:
     """`modules`: of all models, by name. `under`: the part of them that is watched if there are too
     many. `inside`: the module whose operators are watched too."""
 

@@ -87,7 +87,7 @@ def calls(step: int, under: str, inside: str | None, seconds: float) -> Any:
     modules = found_tensors.recent_holders().modules()
     if not modules:
         return {"why": "no model of torch was found"}
-    trace = module_calls.Trace(modules, under, inside)
+    trace = module_calls.CallTrace(modules, under, inside)
 
     def end() -> dict[str, Any]:
         trace.end()
@@ -102,7 +102,7 @@ def calls(step: int, under: str, inside: str | None, seconds: float) -> Any:
 
     try:
         return step_work.from_to_next(step, trace.begin, end, seconds)
-    except (step_work.Passed, step_work.Interrupted, TimeoutError) as error:
+    except (step_work.StepPassed, step_work.Interrupted, TimeoutError) as error:
         return _none(error)
     finally:
         trace.end()
@@ -113,9 +113,9 @@ def _at(step: int | None, work: Callable[[], Any], seconds: float) -> Any:
         return work()
     try:
         return step_work.at(step, work, seconds)
-    except (step_work.Passed, step_work.Interrupted, TimeoutError) as error:
+    except (step_work.StepPassed, step_work.Interrupted, TimeoutError) as error:
         return _none(error)
 
 
 def _none(error: Exception) -> dict[str, Any]:
-    return {"step": card.step, "passed": isinstance(error, step_work.Passed), "why": str(error)}
+    return {"step": card.step, "passed": isinstance(error, step_work.StepPassed), "why": str(error)}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Passed(Exception):
+class StepPassed(Exception):
     """The step has been reached before."""
 
 
@@ -37,7 +37,7 @@ class _Work:
             return
         try:
             if step > self.step and not self.begun:
-                raise Passed(f"step {step} came after the last one before {self.step}")
+                raise StepPassed(f"the program went from a step before {self.step} to step {step}")
             self.begun = True
             self.result = self.parts.pop(0)()
         except Exception as error:
@@ -56,7 +56,7 @@ class _Work:
 
 
 def at(step: int, work: Callable[[], Any], seconds: float) -> Any:
-    """What work() returns at that step. Raises Passed, or TimeoutError if no step comes."""
+    """What work() returns at that step. Raises StepPassed, or TimeoutError if no step comes."""
     return _wait_for(_Work(step, (work,)), seconds)
 
 
@@ -71,7 +71,7 @@ def from_to_next(
 def _wait_for(waiting: _Work, seconds: float) -> Any:
     step = waiting.step
     if card.step is not None and card.step >= step:
-        raise Passed(f"step {card.step} has begun")
+        raise StepPassed(f"step {card.step} has begun")
     card.step_work.append(waiting)
     if not waiting.done.acquire(timeout=seconds):
         remove(waiting)

@@ -15,12 +15,12 @@ from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.kubernetes.api_proxy import ApiProxy
 from rankdbg.clusters.kubernetes.kubectl import Kubectl, KubectlFailed, last_line, shell_words
 from rankdbg.clusters.kubernetes.kubectl_errors import explain_exec
-from rankdbg.clusters.kubernetes.pod_choices import Choice, parse
+from rankdbg.clusters.kubernetes.pod_choices import PodChoice, parse
 from rankdbg.clusters.kubernetes.pod_logs import ContainerLog, PodLogs
 from rankdbg.clusters.kubernetes.pod_streams import PodStream
 from rankdbg.clusters.kubernetes.pods import (
-    Event,
     Pod,
+    PodEvent,
     failure_of,
     read_events,
     read_pods,
@@ -203,7 +203,7 @@ class Kubernetes(Cluster):
 class Pods:
     """The pods that match the target, at the time of the last request."""
 
-    def __init__(self, choice: Choice, kubectl: Kubectl) -> None:
+    def __init__(self, choice: PodChoice, kubectl: Kubectl) -> None:
         self.kubectl = kubectl
         self._choice = choice
         self.job = choice.job
@@ -229,7 +229,7 @@ class Pods:
                 raise self._failure
             return self._seen
 
-    def warnings(self) -> tuple[list[Event], str]:
+    def warnings(self) -> tuple[list[PodEvent], str]:
         """Warnings about pods of the namespace; and why they could not be read, if so."""
         chosen = "type=Warning,involvedObject.kind=Pod"
         try:

@@ -37,7 +37,7 @@ _TEMPLATE_LABEL = "pod-template-hash"
 
 
 @dataclass(frozen=True)
-class Choice:
+class PodChoice:
     """Pods of one namespace (empty: that of the context), selected in one of these ways."""
 
     namespace: str
@@ -78,7 +78,7 @@ class Choice:
         return pod.owner == (self.kind, self.owner)
 
 
-def parse(rest: str) -> Choice:
+def parse(rest: str) -> PodChoice:
     namespace, what = _split(rest)
     if namespace and not _NAMESPACE.fullmatch(namespace):
         raise BadInput(f"invalid namespace {namespace!r} in k8s:{rest}", hint=_HINT)
@@ -88,14 +88,14 @@ def parse(rest: str) -> Choice:
             known = "pod, job, statefulset, deployment, pytorchjob, raycluster, jobset"
             raise BadInput(f"invalid {what!r} in k8s:{rest}: expected KIND/NAME", known, hint=_HINT)
         if KINDS[kind] == "Pod":
-            return Choice(namespace, names=(name,))
-        return Choice(namespace, kind=KINDS[kind], owner=name)
+            return PodChoice(namespace, names=(name,))
+        return PodChoice(namespace, kind=KINDS[kind], owner=name)
     names = tuple(dict.fromkeys(name.strip() for name in what.split(",")))
     if all(_POD.fullmatch(name) for name in names):
-        return Choice(namespace, names=names)
+        return PodChoice(namespace, names=names)
     if what.startswith("-") or not _LABELS.search(what):
         raise BadInput(f"invalid {what!r} in k8s:{rest}: expected a pod or label=value", hint=_HINT)
-    return Choice(namespace, selector=what)
+    return PodChoice(namespace, selector=what)
 
 
 def _split(rest: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from rankdbg.clusters.kubernetes.web_sockets import CLOSE, PING, PONG, Frames, frame
+from rankdbg.clusters.kubernetes.web_sockets import CLOSE, PING, PONG, WebSocketFrames, frame
 from rankdbg.clusters.transport import carrier
 from rankdbg.clusters.transport.launched import Launched
 from rankdbg.errors import RankdbgError
@@ -36,7 +36,7 @@ class PodStream:
         self._launched: Launched | None = None  # if the web socket was refused
         self._unsent: list[bytes] | None = []  # until it is known which of the two is used
         self._head = b""
-        self._frames = Frames()
+        self._frames = WebSocketFrames()
         self._status = 0  # as kubectl exec returns if its connection is cut
         self._hung_up = False
         self._over = threading.Event()

@@ -94,7 +94,7 @@ class Pod:
 
 
 @dataclass(frozen=True)
-class Event:
+class PodEvent:
     """A warning about a pod."""
 
     pod: str
@@ -126,7 +126,9 @@ def what_happened(before: Pod, container: str, after: Pod | None) -> str:
     return ""
 
 
-def failure_of(pod: Pod, container: str, events: Sequence[Event] = ()) -> ContainerFailure | None:
+def failure_of(
+    pod: Pod, container: str, events: Sequence[PodEvent] = ()
+) -> ContainerFailure | None:
     """The failure of a container, or None. Exit status 0 is not a failure, nor is a pod that is
     starting, unless a warning says what blocks it."""
     there = pod.containers.get(container)
@@ -159,7 +161,9 @@ def failure_of(pod: Pod, container: str, events: Sequence[Event] = ()) -> Contai
     )
 
 
-def _why_not_started(pod: Pod, container: Container, warnings: Sequence[Event]) -> tuple[str, str]:
+def _why_not_started(
+    pod: Pod, container: Container, warnings: Sequence[PodEvent]
+) -> tuple[str, str]:
     if container.waits not in _STARTING:
         return container.waits, container.state
     if pod.reason:
@@ -236,23 +240,23 @@ def _read_container(spec: Any, status: Any) -> Container:
     )
 
 
-def read_events(document: Any) -> list[Event]:
+def read_events(document: Any) -> list[PodEvent]:
     """The latest first; BackOff last, because it only repeats how the container ended."""
     events = [_read_event(item) for item in document.get("items") or ()]
     return sorted(sorted(events, key=_when, reverse=True), key=lambda e: e.reason == "BackOff")
 
 
-def _when(event: Event) -> str:
+def _when(event: PodEvent) -> str:
     return event.when
 
 
-def _read_event(item: Any) -> Event:
+def _read_event(item: Any) -> PodEvent:
     series = item.get("series") or {}
     moments = (
         series.get("lastObservedTime"),
         *(item.get(name) for name in ("lastTimestamp", "eventTime", "firstTimestamp")),
     )
-    return Event(
+    return PodEvent(
         pod=item["involvedObject"].get("name", ""),
         reason=item.get("reason") or "Warning",
         message=" ".join((item.get("message") or "").split()),

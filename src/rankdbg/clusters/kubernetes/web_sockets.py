@@ -23,7 +23,7 @@ def frame(payload: bytes, kind: int = BINARY) -> bytes:
     return header + _MASK + payload
 
 
-class Frames:
+class WebSocketFrames:
     """Bytes from a server -> whole frames, each with its kind."""
 
     def __init__(self) -> None:

@@ -27,7 +27,12 @@ from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.transport import carrier
 from rankdbg.clusters.transport.channel import CONNECT_SECONDS as NODE_SECONDS
-from rankdbg.clusters.transport.channel import Conversation, ProcessChannel, Waiting, last_lines
+from rankdbg.clusters.transport.channel import (
+    AskedQuestion,
+    Conversation,
+    ProcessChannel,
+    last_lines,
+)
 from rankdbg.clusters.transport.launched import Launched
 from rankdbg.clusters.transport.sending import PACKAGE, REMOTE, landing_opening, shell_line
 from rankdbg.errors import BadInput, NodeFailed, RankdbgError
@@ -69,9 +74,9 @@ class Ray(Cluster):
         self._python = options.python
         self._connect_seconds = options.tolerance(CONNECT_SECONDS)
         self._here_seconds = options.tolerance(NODE_SECONDS)
-        self._driver: Driver | None = None
+        self._driver: DriverProcess | None = None
         self._nodes: list[str] = []  # as the last driver knew them
-        self._here = Here()
+        self._here = DriverNode()
         self._users: set[object] = set()  # channels that are open
         self._connecting: threading.Thread | None = None
 
@@ -115,12 +120,14 @@ class Ray(Cluster):
             self._driver.hang_up()
 
     def _connect(self) -> None:
-        self._driver = driver = Driver(self._find_python(), self._address, self._connect_seconds)
+        self._driver = driver = DriverProcess(
+            self._find_python(), self._address, self._connect_seconds
+        )
         self._nodes = list(driver.nodes)
         if not self._here.name:
             self._here = driver.here
 
-    def _usable_driver(self, node: str) -> Driver:
+    def _usable_driver(self, node: str) -> DriverProcess:
         """Replace a driver that has ended, without delaying the nodes that respond."""
         assert self._driver is not None
         connecting = self._connecting is not None and self._connecting.is_alive()
@@ -146,7 +153,7 @@ class Ray(Cluster):
 
 
 @dataclass
-class Here:
+class DriverNode:
     """The node of the driver; the name is empty if it is unknown."""
 
     name: str = ""
@@ -191,7 +198,7 @@ def _find_python() -> str:
     )
 
 
-class Driver:
+class DriverProcess:
     """The process that owns the actors, and its information about the cluster."""
 
     def __init__(self, python: str, address: str, connect_seconds: float) -> None:
@@ -211,7 +218,7 @@ class Driver:
         self._process.listen(self._hear, self._hear_complaint)
         self._known: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._tables: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self.here = Here()
+        self.here = DriverNode()
         self.nodes = self._connect()
 
     def _connect(self) -> dict[str, dict[str, str]]:
@@ -241,7 +248,7 @@ class Driver:
         here = said.get("here") or {}
         for name, node in named.items():
             if node["id"] == here.get("id"):
-                self.here = Here(name, node["id"], int(here["raylet"]))
+                self.here = DriverNode(name, node["id"], int(here["raylet"]))
         return named
 
     def open(self, name: str, cluster: Ray) -> RayChannel:
@@ -355,7 +362,7 @@ class Driver:
 class RayChannel:
     """The connection to one node, through the driver."""
 
-    def __init__(self, name: str, ident: str, driver: Driver, cluster: Ray) -> None:
+    def __init__(self, name: str, ident: str, driver: DriverProcess, cluster: Ray) -> None:
         self._driver = driver
         self._cluster = cluster
         self._ident = ident
@@ -372,7 +379,7 @@ class RayChannel:
     def usable(self) -> bool:
         return self.conversation.usable
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         return self.conversation.begin(message)
 
     def hang_up(self) -> None:
@@ -390,13 +397,13 @@ class RayChannel:
 class HereChannel(ProcessChannel):
     """The node of the driver, inspected by a separate process."""
 
-    def __init__(self, here: Here, python: str, cluster: Ray, connect_seconds: float) -> None:
+    def __init__(self, here: DriverNode, python: str, cluster: Ray, connect_seconds: float) -> None:
         self._cluster = cluster
         command = [python, "-c", _BESIDE_THE_RAYLET, str(here.raylet), shell_line()]
         opening = landing_opening(here.name, REMOTE)
         super().__init__(here.name, command, opening, connect_seconds=connect_seconds)
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         if message.get("ask") == "roster" and (known := self._cluster.known_here()) is not None:
             message = {**message, "known": known}
         return super().begin(message)

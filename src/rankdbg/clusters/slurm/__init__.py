@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.slurm import slurm_jobs
-from rankdbg.clusters.slurm.slurm_jobs import Job
+from rankdbg.clusters.slurm.slurm_jobs import SlurmJob
 from rankdbg.clusters.slurm.srun import NodeChannel, Step, srun_command
 from rankdbg.clusters.transport.sending import REMOTE
 from rankdbg.errors import NodeFailed, RankdbgError
@@ -25,13 +25,13 @@ def find_cluster(rest: str, options: Options = NO_OPTIONS) -> Cluster:
     jobs = _with_step(found, step)
     if len(jobs) == 1:
         return Slurm(jobs[0], step, options)
-    from rankdbg.clusters.several import Several
+    from rankdbg.clusters.several import SeveralClusters
 
     # To the user it is one job: all its components have one name.
-    return Several([Slurm(job, step, options, job.srun_number) for job in jobs])
+    return SeveralClusters([Slurm(job, step, options, job.srun_number) for job in jobs])
 
 
-def _with_step(jobs: Sequence[Job], step: str) -> Sequence[Job]:
+def _with_step(jobs: Sequence[SlurmJob], step: str) -> Sequence[SlurmJob]:
     """A step may run in some components of a heterogeneous job only."""
     if not step or len(jobs) == 1:
         return jobs
@@ -41,7 +41,7 @@ def _with_step(jobs: Sequence[Job], step: str) -> Sequence[Job]:
 class Slurm(Cluster):
     """`shown`: the name of the job, if it differs from that in squeue."""
 
-    def __init__(self, job: Job, step: str, options: Options, shown: str = "") -> None:
+    def __init__(self, job: SlurmJob, step: str, options: Options, shown: str = "") -> None:
         self._options = options
         self._job, self._step = job, step
         self.target = f"slurm:{self._job.shown}" + f".{self._step}" * bool(self._step)

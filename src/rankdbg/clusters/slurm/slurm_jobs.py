@@ -32,12 +32,12 @@ _ALIVE = (*_WAITING, "RUNNING", "RESIZING", "SIGNALING", "STOPPED", "STAGE_OUT",
 OWN_STEPS = "rankdbg-node"
 
 
-class Refused(NodeFailed):
+class SlurmCommandFailed(NodeFailed):
     """A Slurm command that has failed, with its message."""
 
 
 @dataclass(frozen=True)
-class Job:
+class SlurmJob:
     """A job, an element of an array, or a component of a heterogeneous job."""
 
     number: str  # unique also within an array or a heterogeneous job
@@ -66,7 +66,7 @@ class Job:
         return self.shown.partition("_")[0] if "_" in self.shown else ""
 
 
-def find_jobs(text: str) -> tuple[list[Job], str]:
+def find_jobs(text: str) -> tuple[list[SlurmJob], str]:
     """The running job of a target, and the step (empty: all). Several jobs only if they are
     the components of one heterogeneous job."""
     if not text:
@@ -80,14 +80,14 @@ def find_jobs(text: str) -> tuple[list[Job], str]:
     return _named_job(match["job"]), match["step"] or ""
 
 
-def _only_job() -> list[Job]:
+def _only_job() -> list[SlurmJob]:
     jobs = [job for job in _jobs("--me", "--states=all") if job.state == "RUNNING"]
     if not jobs:
         raise NoJob("you have no running Slurm job", hint="to list your jobs: squeue --me")
     return _the_one(f"you have {len(jobs)} running Slurm jobs", jobs)
 
 
-def _named_job(number: str) -> list[Job]:
+def _named_job(number: str) -> list[SlurmJob]:
     jobs = _look_up(number)
     running = [job for job in jobs if job.state == "RUNNING"]
     if running:
@@ -110,20 +110,20 @@ def _named_job(number: str) -> list[Job]:
     raise NoJob(f"job {number} has ended: its state is {state}", hint=hint)
 
 
-def _look_up(number: str) -> list[Job]:
+def _look_up(number: str) -> list[SlurmJob]:
     """squeue fails in the same way for an unknown number and for a controller that is down; a
     second request distinguishes the two."""
     try:
         found = _jobs(f"--jobs={number}", "--states=all")
         # squeue shows all components if asked for one.
         return [job for job in found if "+" not in number or job.shown == number]
-    except Refused as error:
+    except SlurmCommandFailed as error:
         _jobs("--me")
         what = f"Slurm has no job {number}"
         raise NoJob(what, *error.why, hint="to list your jobs: squeue --me") from None
 
 
-def _the_one(what: str, jobs: Sequence[Job]) -> list[Job]:
+def _the_one(what: str, jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
     """The only job, or all components of it."""
     if len({job.srun_number if job.component else job.shown for job in jobs}) == 1:
         return sorted(jobs, key=lambda job: int(job.component or 0))
@@ -135,7 +135,7 @@ def _the_one(what: str, jobs: Sequence[Job]) -> list[Job]:
     raise ChooseJob(what, *lines, hint="choose one, or name several: -t A -t B")
 
 
-def state_of(job: Job) -> str:
+def state_of(job: SlurmJob) -> str:
     """RUNNING, COMPLETED, ...; `GONE` if Slurm no longer lists it. Raises NodeFailed if Slurm
     does not respond, which proves nothing about the job."""
     try:
@@ -146,7 +146,7 @@ def state_of(job: Job) -> str:
     return found[0].state if found else "GONE"
 
 
-def why_lost(job: Job) -> str:
+def why_lost(job: SlurmJob) -> str:
     """Why the connections to a running job were lost; empty if it still runs or Slurm does not
     respond."""
     try:
@@ -159,7 +159,7 @@ def why_lost(job: Job) -> str:
     return f"job {job.shown} {does}: {_in_words(state)}"
 
 
-def why_ended(job: Job) -> str:
+def why_ended(job: SlurmJob) -> str:
     """Empty unless it is certain that the job has ended for good."""
     try:
         state = state_of(job)
@@ -172,7 +172,7 @@ def _in_words(state: str) -> str:
     return "Slurm no longer lists it" if state == "GONE" else f"its state is {state}"
 
 
-def end_time(job: Job) -> float | None:
+def end_time(job: SlurmJob) -> float | None:
     """When Slurm will end it, in seconds since the epoch; None without a limit."""
     said = call("squeue", "--noheader", f"--jobs={job.number}", "--format=%A|%e")
     for line in said.splitlines():
@@ -183,7 +183,7 @@ def end_time(job: Job) -> float | None:
     return None
 
 
-def nodes_of(job: Job, step: str) -> list[str]:
+def nodes_of(job: SlurmJob, step: str) -> list[str]:
     if not step:
         return _expanded(job.node_list)
     steps = steps_of(job)
@@ -194,7 +194,7 @@ def nodes_of(job: Job, step: str) -> list[str]:
     return _expanded(steps[step][0])
 
 
-def steps_of(job: Job) -> dict[str, tuple[str, str]]:
+def steps_of(job: SlurmJob) -> dict[str, tuple[str, str]]:
     """By number: the nodes and the name of each running step, but those of rankdbg itself."""
     lines = call("squeue", "--noheader", "--steps", f"--jobs={job.number}", "--format=%i|%N|%j")
     steps = {}
@@ -236,9 +236,9 @@ def _expanded(node_list: str) -> list[str]:
     return call("scontrol", "show", "hostnames", node_list).split()
 
 
-def _jobs(*options: str) -> list[Job]:
+def _jobs(*options: str) -> list[SlurmJob]:
     lines = call("squeue", "--noheader", f"--format={_FIELDS}", *options).splitlines()
-    return [Job(*(part.strip() for part in line.split("|", 7))) for line in lines]
+    return [SlurmJob(*(part.strip() for part in line.split("|", 7))) for line in lines]
 
 
 def _user() -> str:
@@ -273,5 +273,5 @@ def call(*command: str) -> str:
         raise NodeFailed(what, hint="is the Slurm controller reachable? scontrol ping") from None
     if done.returncode:
         complaint = [line for line in done.stderr.splitlines() if line.strip()][:1]
-        raise Refused(f"{name} failed", *complaint)
+        raise SlurmCommandFailed(f"{name} failed", *complaint)
     return done.stdout

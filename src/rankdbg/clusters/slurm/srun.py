@@ -22,7 +22,12 @@ from rankdbg import wire
 from rankdbg.clusters import Options
 from rankdbg.clusters.slurm.slurm_jobs import OWN_STEPS, environment
 from rankdbg.clusters.transport import carrier
-from rankdbg.clusters.transport.channel import CONNECT_SECONDS, Conversation, Waiting, last_lines
+from rankdbg.clusters.transport.channel import (
+    CONNECT_SECONDS,
+    AskedQuestion,
+    Conversation,
+    last_lines,
+)
 from rankdbg.clusters.transport.launched import Launched
 from rankdbg.clusters.transport.sending import first_words, landing_opening, shell_line
 from rankdbg.errors import NodeFailed, RankdbgError
@@ -87,7 +92,7 @@ class NodeChannel:
         worn_out = self.step is not None and self.step.worn_out and not self.conversation.busy
         return self.conversation.usable and not worn_out
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         self.asked = True
         return self.conversation.begin(message)
 

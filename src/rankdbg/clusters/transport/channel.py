@@ -34,7 +34,7 @@ def plain_opening(node: str, scope: Mapping[str, Any]) -> Opening:
     wire.check_hello(reply, f"the node {node}")
 
 
-class Waiting:
+class AskedQuestion:
     """A question that has been asked."""
 
     def __init__(self, conversation: Conversation, ident: int, question: wire.Message) -> None:
@@ -130,7 +130,7 @@ class Conversation:
         self._opening: Opening | None = opening
         self._holds_back = True  # questions, until the node can hear them
         self._ids = itertools.count(1)
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, AskedQuestion] = {}
         self._lock = threading.Lock()
         self._alive = self._opened = time.monotonic()
         self._is_open = threading.Event()
@@ -145,8 +145,8 @@ class Conversation:
         """Whether a question is waiting for its answer."""
         return bool(self._waiting)
 
-    def begin(self, message: wire.Message) -> Waiting:
-        waiting = Waiting(self, next(self._ids), message)
+    def begin(self, message: wire.Message) -> AskedQuestion:
+        waiting = AskedQuestion(self, next(self._ids), message)
         with self._lock:
             if self.failure is not None:
                 raise self.failure
@@ -180,7 +180,7 @@ class Conversation:
         except RankdbgError as error:
             self.fail(error)
 
-    def _supply(self, kind: str, waiting: Waiting) -> None:
+    def _supply(self, kind: str, waiting: AskedQuestion) -> None:
         """Send a tool that a node needs for a question, once, and repeat the question."""
         if kind not in self._given:
             self._given.add(kind)
@@ -312,7 +312,7 @@ class ProcessChannel:
     def usable(self) -> bool:
         return self._conversation.usable
 
-    def begin(self, message: wire.Message) -> Waiting:
+    def begin(self, message: wire.Message) -> AskedQuestion:
         return self._conversation.begin(message)
 
     def wait_until_settled(self, seconds: float) -> None:

@@ -288,8 +288,8 @@ def add_timeout(parser: argparse.ArgumentParser) -> None:
         type=patience,
         default=0.0,
         metavar="N",
-        help="for slow nodes, networks and disks: wait N times as long for what usually comes "
-        "at once (default: RANKDBG_PATIENCE, or 1)",
+        help="for slow nodes, networks and disks: wait N times as long for responses that are "
+        "usually immediate (default: RANKDBG_PATIENCE, or 1)",
     )
 
 

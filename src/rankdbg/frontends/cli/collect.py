@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
-    from rankdbg.frontends.reports.collected import Teller, print_collected
+    from rankdbg.frontends.reports.collected import CopyProgress, print_collected
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.investigations.collected_files import FileCollection
     from rankdbg.investigations.rank_files import Collector, check_destination
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
         # SIGTERM from a scheduler means the same as Ctrl-C.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            collection.run(options.follow, Teller())
+            collection.run(options.follow, CopyProgress())
         except KeyboardInterrupt:
             pass  # files that were copied are complete
         collected = collection.result()

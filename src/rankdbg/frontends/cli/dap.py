@@ -31,7 +31,7 @@ from rankdbg.frontends.cli import add_common, positive
 if TYPE_CHECKING:
     import socket
 
-    from rankdbg.frontends.dap.settings import Settings
+    from rankdbg.frontends.dap.settings import AttachSettings
     from rankdbg.session import Session
 
 MOST_SESSIONS = 16
@@ -120,10 +120,10 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settings(options: argparse.Namespace, purpose: str) -> Settings:
-    from rankdbg.frontends.dap.settings import Settings
+def _settings(options: argparse.Namespace, purpose: str) -> AttachSettings:
+    from rankdbg.frontends.dap.settings import AttachSettings
 
-    return Settings(
+    return AttachSettings(
         ranks=options.single if options.single is not None else options.ranks,
         single=options.single is not None,
         job=options.job,
@@ -145,7 +145,9 @@ def _purpose(options: argparse.Namespace) -> str:
     return json.dumps(kept, default=str)
 
 
-def _serve(session: Session, settings: Settings, place: socket.socket, path: str = "") -> None:
+def _serve(
+    session: Session, settings: AttachSettings, place: socket.socket, path: str = ""
+) -> None:
     """Serve until the process ends. `path`: of the Unix socket, if there is one."""
     import threading
 
@@ -171,7 +173,7 @@ def _serve(session: Session, settings: Settings, place: socket.socket, path: str
         hub.close()
 
 
-def _announce(where: str, what: str, settings: Settings) -> None:
+def _announce(where: str, what: str, settings: AttachSettings) -> None:
     sys.stdout.write(f"rankdbg dap: listening on {where} ({what})\n")
     if settings.token:
         sys.stdout.write(f"editors need: {for_configuration(settings.token)}\n")

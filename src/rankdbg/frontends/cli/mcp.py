@@ -61,10 +61,10 @@ def run(options: argparse.Namespace) -> int:
         for line in install(options.install, _words(options)):
             sys.stdout.write(f"{line}\n")
         return 0
-    from rankdbg.frontends.mcp.calls import Settings
+    from rankdbg.frontends.mcp.calls import ServerSettings
     from rankdbg.frontends.mcp.sharing import SharedConnections
 
-    settings = Settings(
+    settings = ServerSettings(
         _saved(options),
         tuple(options.target or ()),
         options.job,

@@ -59,10 +59,10 @@ def run(options: argparse.Namespace) -> int:
                 print_json("nan", arming.as_json())
             else:
                 reports.print_arming(Terminal(), arming)
-            return 0 if arming.good and not arming.silent else 1
+            return 0 if arming.good and not arming.no_response else 1
         state = nonfinite.read(session, ranks, all_ranks)
     if options.json:
         print_json("nan", state.as_json())
     else:
         reports.print_nan(Terminal(), state, full=options.full)
-    return 1 if state.is_bad or state.silent else 0
+    return 1 if state.is_bad or state.no_response else 0

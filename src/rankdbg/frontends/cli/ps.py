@@ -60,7 +60,7 @@ def _print(found: JobList, everything: bool) -> None:
         terminal.print(_title(terminal, job, ranks, found))
         rows = _unfolded(ranks) if everything else _folded(ranks)
         _print_table(terminal, rows)
-    for node, reason in found.silent_nodes.items():
+    for node, reason in found.no_response_nodes.items():
         print_wrapped(terminal, f"no response: node {node}  ({reason})")
     for note in found.notes:
         print_wrapped(terminal, terminal.dim(f"note: {note}"))

@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="1",
         choices=("1", "exact"),
         metavar="exact",
-        help="stop a rank where the first nan appears in a torch module (rankdbg nan tells from "
-        "what); with =exact, also on a GPU in the module itself, which is slower",
+        help="stop a rank where the first nan appears in a torch module (rankdbg nan shows its "
+        "origin); with =exact, also on a GPU in the module itself, which is slower",
     )
     parser.add_argument(
         "--save-on-error",

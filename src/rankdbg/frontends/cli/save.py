@@ -35,6 +35,6 @@ def run(options: argparse.Namespace) -> int:
         print_json("save", saved.as_json())
     else:
         terminal = Terminal()
-        terminal.print(f"saved {saved.ranks} ranks in {saved.directory} ({saved.size // 1024} KiB)")
-        terminal.print(f"open it with: rankdbg stacks -t snapshot:{saved.directory}")
+        terminal.print(saved.summary())
+        terminal.print(saved.how_to_open())
     return 0

@@ -29,7 +29,7 @@ from rankdbg.frontends.cli import add_target, add_timeout, seconds
 from rankdbg.process import identity
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.watch.watch_settings import Settings
+    from rankdbg.investigations.watch.watch_settings import WatchSettings
     from rankdbg.investigations.watch.watcher import Watcher
 
 
@@ -132,10 +132,10 @@ def run(options: argparse.Namespace) -> int:
     return _watch_target(options, settings)
 
 
-def _settings(options: argparse.Namespace) -> Settings:
-    from rankdbg.investigations.watch.watch_settings import Settings, check, read_file
+def _settings(options: argparse.Namespace) -> WatchSettings:
+    from rankdbg.investigations.watch.watch_settings import WatchSettings, check, read_file
 
-    settings = read_file(options.config) if options.config else Settings()
+    settings = read_file(options.config) if options.config else WatchSettings()
     given: dict[str, Any] = {
         name: value
         for name in (
@@ -158,7 +158,7 @@ def _settings(options: argparse.Namespace) -> Settings:
 # --- a job that is already running --------------------------------------------------------
 
 
-def _watch_target(options: argparse.Namespace, settings: Settings) -> int:
+def _watch_target(options: argparse.Namespace, settings: WatchSettings) -> int:
     from rankdbg.frontends.watch.sessions import opener, verdict_text
     from rankdbg.frontends.watch.supervisor import say
     from rankdbg.investigations.watch.reconnecting import Reaching
@@ -194,7 +194,7 @@ def _is_over(watcher: Watcher, news: queue.SimpleQueue[signal.Signals], pause: f
 # --- a job that rankdbg starts -----------------------------------------------------------------
 
 
-def _watch_command(options: argparse.Namespace, settings: Settings, command: list[str]) -> int:
+def _watch_command(options: argparse.Namespace, settings: WatchSettings, command: list[str]) -> int:
     """Invalid input is reported before the command starts. After that, no failure of rankdbg
     ends the command (frontends/watch/supervisor.py)."""
     from rankdbg.frontends.cli import run, verb_parser

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from rankdbg.frontends.commands.lines import Lines
+from rankdbg.frontends.commands.lines import InputLines
 from rankdbg.frontends.reports.casts import print_cast
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.casts import CastOutputs
@@ -20,7 +20,7 @@ PATIENCE = 0.5
 class Arrivals:
     """Waits for ranks that have not returned, and prints their answers when they do."""
 
-    def __init__(self, sources: Sources, terminal: Terminal, lines: Lines) -> None:
+    def __init__(self, sources: Sources, terminal: Terminal, lines: InputLines) -> None:
         self._sources = sources
         self._terminal = terminal
         self._lines = lines

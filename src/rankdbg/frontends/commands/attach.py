@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from rankdbg.frontends.commands.lines import Lines
+from rankdbg.frontends.commands.lines import InputLines
 from rankdbg.frontends.reports.sources import warn_of_differences
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.rank_labels import named
@@ -31,7 +31,7 @@ class Attached:
         rank: Rank,
         all_ranks: Sequence[Rank],
         terminal: Terminal,
-        lines: Lines,
+        lines: InputLines,
     ) -> None:
         self._session = session
         self._sources = sources

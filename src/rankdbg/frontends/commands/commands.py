@@ -9,7 +9,7 @@ from rankdbg import selection
 from rankdbg.errors import BadInput, RankdbgError
 from rankdbg.frontends.commands.arrivals import Arrivals
 from rankdbg.frontends.commands.attach import Attached
-from rankdbg.frontends.commands.lines import Lines
+from rankdbg.frontends.commands.lines import InputLines
 from rankdbg.frontends.reports.answers import print_answers
 from rankdbg.frontends.reports.breaks import print_breaks
 from rankdbg.frontends.reports.casts import print_cast
@@ -53,7 +53,9 @@ short: l a c q h        ranks: all  3  0-6,9  tp=0  Rollout 0-3  ranks(pp=2, dp=
 
 
 class Commands:
-    def __init__(self, session: Session, job: str | None, terminal: Terminal, lines: Lines) -> None:
+    def __init__(
+        self, session: Session, job: str | None, terminal: Terminal, lines: InputLines
+    ) -> None:
         self._session = session
         self._job = job
         self._terminal = terminal

@@ -9,7 +9,7 @@ Completer = Callable[[str], Iterable[str]]
 Report = Callable[[], None]  # prints
 
 
-class Lines(Protocol):
+class InputLines(Protocol):
     """An iterator of lines, that can also ask for one with another prompt."""
 
     interactive: bool

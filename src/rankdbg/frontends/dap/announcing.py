@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from rankdbg import grouping
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.dap.child import Child
+from rankdbg.frontends.dap.child import ChildSession
 from rankdbg.frontends.dap.protocol import Message
 from rankdbg.investigations.rank_labels import label
 from rankdbg.process.user_code import innermost_user_frame
@@ -24,19 +24,19 @@ TOGETHER_SECONDS = 0.15
 STEP_SECONDS = 2.0
 
 
-class Job(Protocol):
+class AnnouncedJob(Protocol):
     session: Session
     all_ranks: list[Rank]
 
     def print(self, text: str) -> None: ...
 
-    def children(self) -> list[Child]: ...
+    def children(self) -> list[ChildSession]: ...
 
     def asking(self) -> Any: ...
 
 
 class Announcer:
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: AnnouncedJob) -> None:
         self._job = job
         self._lock = threading.Lock()
         self._arrived: list[tuple[Rank, str]] = []
@@ -45,7 +45,7 @@ class Announcer:
 
     # --- stopped ranks --------------------------------------------------------------------------
 
-    def stopped(self, child: Child, event: dict[str, Any]) -> None:
+    def stopped(self, child: ChildSession, event: dict[str, Any]) -> None:
         """The end of a step is announced only if it took long: the editor shows it anyway."""
         in_time = self._expected.pop(child.rank.process, None) is not None
         reason = str(event.get("description") or event.get("reason") or "stopped")

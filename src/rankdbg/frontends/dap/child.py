@@ -34,7 +34,7 @@ class Surroundings(Protocol):
 
     def enter(self, rank: Rank) -> Stream: ...
 
-    def arguments(self, child: Child, given: dict[str, Any]) -> dict[str, Any]:
+    def arguments(self, child: ChildSession, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments of an editor's attach, with the path mappings added."""
 
     def may_stay(self) -> bool:
@@ -43,24 +43,24 @@ class Surroundings(Protocol):
     def execute(self, client: Connection, request: Message, line: str) -> None:
         """A line for the parent console, typed in the console of a rank."""
 
-    def moves(self, child: Child, command: str) -> None: ...
+    def moves(self, child: ChildSession, command: str) -> None: ...
 
-    def configured(self, child: Child) -> None:
+    def configured(self, child: ChildSession) -> None:
         """Its editor has finished the configuration."""
 
-    def armed(self, child: Child) -> None:
+    def armed(self, child: ChildSession) -> None:
         """The initial breakpoints of its editor have taken effect."""
 
-    def keeps_focus(self, child: Child) -> bool:
+    def keeps_focus(self, child: ChildSession) -> bool:
         """Whether the user looks at another rank while this one stops."""
 
-    def stopped(self, child: Child, event: dict[str, Any]) -> None: ...
+    def stopped(self, child: ChildSession, event: dict[str, Any]) -> None: ...
 
-    def over(self, child: Child, why: str, again: bool) -> None:
+    def over(self, child: ChildSession, why: str, again: bool) -> None:
         """`again`: open another session if the rank still exists."""
 
 
-class Child:
+class ChildSession:
     def __init__(self, rank: Rank, name: str, key: str, around: Surroundings) -> None:
         self.rank = rank
         self.name = name
@@ -280,7 +280,7 @@ class Child:
 
     def _hear_rank(self) -> None:
         assert self._stream is not None
-        frames = protocol.Frames()
+        frames = protocol.MessageFrames()
         try:
             while data := self._stream.receive():
                 for message, body in frames.feed(data):

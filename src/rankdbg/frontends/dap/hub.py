@@ -17,10 +17,10 @@ from typing import Any, Protocol
 from rankdbg import selection
 from rankdbg.errors import BadInput, NoJob, RankdbgError
 from rankdbg.frontends.dap.announcing import Announcer
-from rankdbg.frontends.dap.child import OURS, Child
+from rankdbg.frontends.dap.child import OURS, ChildSession
 from rankdbg.frontends.dap.mappings import Mappings
 from rankdbg.frontends.dap.protocol import Connection, Message
-from rankdbg.frontends.dap.settings import Settings
+from rankdbg.frontends.dap.settings import AttachSettings
 from rankdbg.frontends.reports.stops import print_limits
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.rank_debuggers import open_debugger
@@ -44,7 +44,7 @@ PREPARING_SECONDS = 10.0
 class Editor(Protocol):
     """The parent, as far as the hub needs it."""
 
-    def offer(self, child: Child) -> None:
+    def offer(self, child: ChildSession) -> None:
         """Have the editor open a session for a rank."""
 
     def print(self, text: str) -> None: ...
@@ -54,15 +54,15 @@ class Editor(Protocol):
 
 
 class Hub:
-    def __init__(self, session: Session, settings: Settings) -> None:
+    def __init__(self, session: Session, settings: AttachSettings) -> None:
         self.session = session
         self.settings = settings
         self.lockstep = settings.lockstep
         self.all_ranks: list[Rank] = []
         self.mappings = Mappings(session)
         self._editor: Editor | None = None
-        self._children: dict[ProcessKey, Child] = {}
-        self._by_key: dict[str, Child] = {}
+        self._children: dict[ProcessKey, ChildSession] = {}
+        self._by_key: dict[str, ChildSession] = {}
         self._wanted = selection.parse(settings.ranks)
         self._added: set[ProcessKey] = set()
         self._known: set[ProcessKey] = set()  # seen at the last poll
@@ -75,7 +75,7 @@ class Hub:
         self._end_reported = False
         self._configuring = threading.Condition()
         self._configured: set[ProcessKey] = set()
-        self._focus: Child | None = None  # the rank that the user looks at
+        self._focus: ChildSession | None = None  # the rank that the user looks at
         self._prepared = threading.Event()
 
     # --- attaching and detaching ---------------------------------------------------------------
@@ -124,7 +124,7 @@ class Hub:
         finally:
             self._prepared.set()
 
-    def only_child(self) -> Child:
+    def only_child(self) -> ChildSession:
         """A session for the one selected rank."""
         ranks = selection.pick(self._wanted, self.all_ranks)
         if len(ranks) != 1:
@@ -242,10 +242,10 @@ class Hub:
             self._add_child(child)
         editor.offer(child)
 
-    def _new_child(self, rank: Rank) -> Child:
-        return Child(rank, self.name(rank), secrets.token_hex(16), self)
+    def _new_child(self, rank: Rank) -> ChildSession:
+        return ChildSession(rank, self.name(rank), secrets.token_hex(16), self)
 
-    def _add_child(self, child: Child) -> Child:
+    def _add_child(self, child: ChildSession) -> ChildSession:
         self._children[child.rank.process] = child
         self._by_key[child.key] = child
         self._left.discard(child.rank.process)
@@ -275,7 +275,7 @@ class Hub:
             self.open(rank)
         return self.summary()
 
-    def drop(self, children: Iterable[Child]) -> None:
+    def drop(self, children: Iterable[ChildSession]) -> None:
         """Their sessions end; the ranks go on."""
         for child in children:
             self._left.add(child.rank.process)
@@ -283,16 +283,16 @@ class Hub:
             child.dismiss()
             child.leave()
 
-    def of(self, wanted: str) -> list[Child]:
+    def of(self, wanted: str) -> list[ChildSession]:
         """The sessions of these ranks."""
         picked = {r.process for r in selection.pick(selection.parse(wanted), self.look())}
         return [child for child in self.children() if child.rank.process in picked]
 
-    def children(self) -> list[Child]:
+    def children(self) -> list[ChildSession]:
         with self._lock:
             return list(self._children.values())
 
-    def child(self, key: str) -> Child | None:
+    def child(self, key: str) -> ChildSession | None:
         """The session with this key, which may have ended, but not its editor's. Who has the key
         may have the session: it is compared as a secret is."""
         with self._lock:
@@ -301,7 +301,7 @@ class Hub:
         given = key.encode(errors="surrogatepass")
         return next((c for c in children if hmac.compare_digest(c.key.encode(), given)), None)
 
-    def session_for(self, key: str) -> Child | None:
+    def session_for(self, key: str) -> ChildSession | None:
         """The session that an editor opens with this key. A session that has ended is created
         again: this is how editors restart a session."""
         with self._lock:
@@ -310,7 +310,7 @@ class Hub:
                 return child
             if self._editor is None or not self._lacks_session(child.rank):
                 return None
-            return self._add_child(Child(child.rank, child.name, child.key, self))
+            return self._add_child(ChildSession(child.rank, child.name, child.key, self))
 
     def summary(self) -> str:
         children = self.children()
@@ -350,19 +350,19 @@ class Hub:
     def enter(self, rank: Rank) -> Stream:
         return open_debugger(self.session, rank, self.settings.tensor_summary)
 
-    def configured(self, child: Child) -> None:
+    def configured(self, child: ChildSession) -> None:
         """Breakpoints of all ranks take effect together: see held_breakpoints.py."""
         with self._configuring:
             self._configured.add(child.rank.process)
             self._configuring.notify_all()
         threading.Thread(target=self._arm_together, args=(child,), daemon=True).start()
 
-    def _arm_together(self, child: Child) -> None:
+    def _arm_together(self, child: ChildSession) -> None:
         with self._configuring:
             self._configuring.wait_for(lambda: not self._unready(), TOGETHER_SECONDS)
         child.arm()
 
-    def armed(self, child: Child) -> None:
+    def armed(self, child: ChildSession) -> None:
         """Release a rank that waits for an editor before its first line."""
 
         def release() -> None:
@@ -382,7 +382,7 @@ class Hub:
         with suppress(RankdbgError), self._asking:
             self.session.ask(ReleaseFromWait(), [rank for rank in ranks if rank.agent])
 
-    def _unready(self) -> list[Child]:
+    def _unready(self) -> list[ChildSession]:
         """Sessions that were offered and that the editor has not configured yet."""
         if self._leaving.is_set():
             return []
@@ -392,7 +392,7 @@ class Hub:
             if not child.parked and child.rank.process not in self._configured
         ]
 
-    def arguments(self, child: Child, given: dict[str, Any]) -> dict[str, Any]:
+    def arguments(self, child: ChildSession, given: dict[str, Any]) -> dict[str, Any]:
         self._prepared.wait(PREPARING_SECONDS)
         kept = {name: item for name, item in given.items() if name != OURS}
         found = self.mappings.of(child.rank)
@@ -409,7 +409,7 @@ class Hub:
         else:
             editor.execute(client, request, line)
 
-    def keeps_focus(self, child: Child) -> bool:
+    def keeps_focus(self, child: ChildSession) -> bool:
         """Unless no other rank is stopped or about to be."""
         with self._lock:
             focus = self._focus
@@ -417,7 +417,7 @@ class Hub:
                 self._focus = child
             return self._focus is not child
 
-    def moves(self, child: Child, command: str) -> None:
+    def moves(self, child: ChildSession, command: str) -> None:
         moved = [child.rank]
         self._focus = child
         if self.lockstep:
@@ -428,16 +428,16 @@ class Hub:
         if command != "continue":
             self._announcer.expect(moved)
 
-    def continue_all(self, children: Iterable[Child]) -> list[Rank]:
+    def continue_all(self, children: Iterable[ChildSession]) -> list[Rank]:
         moved = [child for child in children if child.is_stopped]
         for child in moved:
             child.move("continue")
         return [child.rank for child in moved]
 
-    def stopped(self, child: Child, event: dict[str, Any]) -> None:
+    def stopped(self, child: ChildSession, event: dict[str, Any]) -> None:
         self._announcer.stopped(child, event)
 
-    def over(self, child: Child, why: str, again: bool) -> None:
+    def over(self, child: ChildSession, why: str, again: bool) -> None:
         with self._lock:
             if self._children.get(child.rank.process) is child:
                 del self._children[child.rank.process]

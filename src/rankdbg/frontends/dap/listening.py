@@ -13,13 +13,13 @@ from contextlib import suppress
 from rankdbg.errors import BadInput
 from rankdbg.frontends.dap import running_server
 from rankdbg.frontends.dap.running_server import RunningServer
-from rankdbg.frontends.dap.settings import Settings
+from rankdbg.frontends.dap.settings import AttachSettings
 from rankdbg.process import peers, rendezvous
 
 BACKLOG = 64
 
 
-def on_port(port: int, settings: Settings) -> socket.socket | RunningServer:
+def on_port(port: int, settings: AttachSettings) -> socket.socket | RunningServer:
     """Listen, or return the server that already listens there with the same options."""
     try:
         return socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
@@ -44,13 +44,13 @@ def on_socket(path: str) -> socket.socket:
     try:
         rendezvous.prepare(directory)
         if os.stat(directory).st_mode & 0o077:
-            raise rendezvous.Refused(f"other users can access {directory}")
+            raise rendezvous.DirectoryRefused(f"other users can access {directory}")
         _remove_left_over(path)
         with rendezvous.Address(path) as address:
             listening.bind(address)
         os.chmod(path, 0o600)
         listening.listen(BACKLOG)
-    except (OSError, rendezvous.Refused) as error:
+    except (OSError, rendezvous.DirectoryRefused) as error:
         listening.close()
         why = getattr(error, "strerror", None) or str(error)
         hint = f"use a directory of your own: --socket {rendezvous.directory()}/dap.sock"
@@ -59,16 +59,16 @@ def on_socket(path: str) -> socket.socket:
 
 
 def _remove_left_over(path: str) -> None:
-    """Remove the socket of a server that was killed. Raises Refused if it is something else."""
+    """Remove the socket of a server that was killed. Raises DirectoryRefused if it is something else."""
     try:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise rendezvous.Refused("it exists and is not a socket")
+            raise rendezvous.DirectoryRefused("it exists and is not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX) as trying, rendezvous.Address(path) as address:
         code = trying.connect_ex(address)
     if code != errno.ECONNREFUSED:
-        raise rendezvous.Refused("another server listens there")
+        raise rendezvous.DirectoryRefused("another server listens there")
     os.unlink(path)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.dap.child import OURS, Child
+from rankdbg.frontends.dap.child import OURS, ChildSession
 from rankdbg.frontends.dap.console import Console
 from rankdbg.frontends.dap.hub import Hub
 from rankdbg.frontends.dap.protocol import Connection, Message
@@ -98,7 +98,7 @@ class Parent:
 
     # --- for the hub ----------------------------------------------------------------------------
 
-    def offer(self, child: Child) -> None:
+    def offer(self, child: ChildSession) -> None:
         given: dict[str, Any] = self._attach.get("arguments") or {}
         inherited = {name: item for name, item in given.items() if name not in _ITS_OWN}
         configuration = {

@@ -28,7 +28,7 @@ class Garbage(Exception):
     """A message is not valid DAP."""
 
 
-class Frames:
+class MessageFrames:
     """Bytes in any portions -> messages, each with the bytes that it came in."""
 
     def __init__(self, longest: int = LONGEST_BODY) -> None:
@@ -103,7 +103,7 @@ class Connection:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
         self._lock = threading.Lock()
         self._seq = FIRST_OWN_SEQ
-        self._frames = Frames(LONGEST_GREETING)
+        self._frames = MessageFrames(LONGEST_GREETING)
 
     def trust(self) -> None:
         """The editor has the token: allow messages of full size."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Settings:
+class AttachSettings:
     ranks: str = "all"
     job: str | None = None
     most: int = 16  # sessions at a time: an editor with 512 of them is of no use

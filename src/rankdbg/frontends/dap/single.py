@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from rankdbg.errors import RankdbgError
-from rankdbg.frontends.dap.child import Child
+from rankdbg.frontends.dap.child import ChildSession
 from rankdbg.frontends.dap.console import Console
 from rankdbg.frontends.dap.hub import Hub
 from rankdbg.frontends.dap.protocol import Connection, Message
@@ -42,7 +42,7 @@ class Single:
 
     # --- for the hub ----------------------------------------------------------------------------
 
-    def offer(self, child: Child) -> None:
+    def offer(self, child: ChildSession) -> None:
         """The editor has the session already."""
 
     def print(self, text: str) -> None:

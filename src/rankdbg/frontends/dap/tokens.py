@@ -43,7 +43,7 @@ def kept() -> str:
             return _read(file)
         _make(file)
         return _read(file)
-    except (OSError, rendezvous.Refused, UnicodeDecodeError) as error:
+    except (OSError, rendezvous.DirectoryRefused, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         hint = f"fix or remove the file, or set {VARIABLE}"
         raise BadInput(f"cannot use the token in {file}: {why}", hint=hint) from None
@@ -54,14 +54,14 @@ def _read(file: str) -> str:
     with open(descriptor, "rb") as opened:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise rendezvous.Refused("it is not a file")
+            raise rendezvous.DirectoryRefused("it is not a file")
         if status.st_uid != os.geteuid():
-            raise rendezvous.Refused(f"it belongs to another user (uid {status.st_uid})")
+            raise rendezvous.DirectoryRefused(f"it belongs to another user (uid {status.st_uid})")
         if status.st_mode & 0o077:
-            raise rendezvous.Refused("other users can read it")
+            raise rendezvous.DirectoryRefused("other users can read it")
         token = opened.read(LONGEST_TOKEN).decode("ascii").strip()
     if not token:
-        raise rendezvous.Refused("it is empty")
+        raise rendezvous.DirectoryRefused("it is empty")
     return token
 
 

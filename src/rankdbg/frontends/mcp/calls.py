@@ -12,7 +12,7 @@ from rankdbg.errors import BadInput, ChooseJob, NoJob, PlacedError, RankdbgError
 from rankdbg.frontends.mcp import job_text, pages, text_parts
 from rankdbg.frontends.mcp.asking import Answered, Call, Document, diagnosed, verdict_document
 from rankdbg.frontends.mcp.parameters import check_arguments
-from rankdbg.frontends.mcp.sharing import Shared, SharedConnections
+from rankdbg.frontends.mcp.sharing import SharedConnection, SharedConnections
 from rankdbg.frontends.mcp.tools import BY_NAME, TOOLS, Tool
 from rankdbg.frontends.reaching import default_target
 from rankdbg.investigations.documents import finite
@@ -23,7 +23,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """`targets`: the only ones that may be asked (none: any), the first one unless a call names
     another; `job`: unless a call names another; `saved`: where snapshots and reports are."""
 
@@ -48,11 +48,11 @@ class Running:
     """A call on its way, for its thread and for the one that reports its progress."""
 
     stop: threading.Event = field(default_factory=threading.Event)
-    shared: Shared | None = None
+    shared: SharedConnection | None = None
 
 
 class Calls:
-    def __init__(self, settings: Settings, connections: SharedConnections) -> None:
+    def __init__(self, settings: ServerSettings, connections: SharedConnections) -> None:
         self.settings = settings
         self._connections = connections
         self._cursors = pages.Cursors()

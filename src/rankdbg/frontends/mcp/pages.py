@@ -77,7 +77,7 @@ def _count(left_out: dict[str, int], path: str, number: int) -> None:
 
 
 @dataclass(frozen=True)
-class Rest:
+class RemainingPages:
     """What a cursor stands for: the whole answer of a tool, and where the next page begins."""
 
     tool: str
@@ -91,18 +91,20 @@ class Cursors:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._rests: OrderedDict[str, Rest] = OrderedDict()
+        self._rests: OrderedDict[str, RemainingPages] = OrderedDict()
         self._lock = threading.Lock()
 
     def keep(self, tool: str, document: Document, place: int) -> str:
         token = secrets.token_hex(8)
         with self._lock:
-            self._rests[token] = Rest(tool, document, place, self._clock() + CURSOR_SECONDS)
+            self._rests[token] = RemainingPages(
+                tool, document, place, self._clock() + CURSOR_SECONDS
+            )
             while len(self._rests) > MOST_CURSORS:
                 self._rests.popitem(last=False)
         return token
 
-    def take(self, tool: str, token: str) -> Rest:
+    def take(self, tool: str, token: str) -> RemainingPages:
         with self._lock:
             rest = self._rests.get(token)
         if rest is None or rest.until < self._clock():

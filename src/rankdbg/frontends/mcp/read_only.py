@@ -56,7 +56,7 @@ _PLAIN = (
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 
 
-class Refused(BadInput):
+class NotReadOnly(BadInput):
     """An expression that does more than look."""
 
     def __init__(self, what: str) -> None:
@@ -69,7 +69,7 @@ class Refused(BadInput):
 
 
 def check_read_only(expression: str) -> None:
-    """Raises Refused, or BadInput for what is not an expression."""
+    """Raises NotReadOnly, or BadInput for what is not an expression."""
     if len(expression) > LONGEST:
         raise BadInput(f"the expression is longer than {LONGEST} characters")
     check_expression(expression)
@@ -81,7 +81,9 @@ def check_read_only(expression: str) -> None:
             for side in (node.left, node.right):
                 factors *= max(1, abs(_whole_number(side)))
         if factors > LARGEST_FACTOR:
-            raise Refused(f"it multiplies by more than {LARGEST_FACTOR}, which may be a long list")
+            raise NotReadOnly(
+                f"it multiplies by more than {LARGEST_FACTOR}, which may be a long list"
+            )
 
 
 def _check(node: ast.AST) -> None:
@@ -90,11 +92,11 @@ def _check(node: ast.AST) -> None:
     elif isinstance(node, ast.BinOp):
         _check_operator(node)
     elif isinstance(node, ast.Attribute) and node.attr.startswith("__"):
-        raise Refused(f"it reads {node.attr}")
+        raise NotReadOnly(f"it reads {node.attr}")
     elif isinstance(node, ast.Name) and node.id.startswith("__"):
-        raise Refused(f"it reads {node.id}")
+        raise NotReadOnly(f"it reads {node.id}")
     elif not isinstance(node, (*_PLAIN, *_ARITHMETIC)):
-        raise Refused(f"it has {_WORDS.get(type(node), 'more than an expression that looks')}")
+        raise NotReadOnly(f"it has {_WORDS.get(type(node), 'more than an expression that looks')}")
 
 
 _WORDS: dict[type[ast.AST], str] = {
@@ -113,40 +115,40 @@ _WORDS: dict[type[ast.AST], str] = {
 
 def _check_operator(node: ast.BinOp) -> None:
     if not isinstance(node.op, _ARITHMETIC):
-        raise Refused("it has an operator other than + - * / // % **")
+        raise NotReadOnly("it has an operator other than + - * / // % **")
     text = isinstance(node.op, (ast.Mult, ast.Mod)) and any(
         isinstance(side, ast.Constant) and isinstance(side.value, (str, bytes))
         for side in (node.left, node.right)
     )
     if text:
-        raise Refused("it repeats or formats a text")
+        raise NotReadOnly("it repeats or formats a text")
     if isinstance(node.op, ast.Pow):
         exponent = node.right
         if isinstance(exponent, ast.UnaryOp):
             exponent = exponent.operand
         small = isinstance(exponent, ast.Constant) and isinstance(exponent.value, (int, float))
         if not small or abs(exponent.value) > LARGEST_EXPONENT:  # type: ignore[attr-defined]
-            raise Refused(f"it has a power other than a number up to {LARGEST_EXPONENT}")
+            raise NotReadOnly(f"it has a power other than a number up to {LARGEST_EXPONENT}")
         if isinstance(node.left, ast.BinOp) and isinstance(node.left.op, ast.Pow):
-            raise Refused("it has a power of a power")
+            raise NotReadOnly("it has a power of a power")
 
 
 def _check_call(node: ast.Call) -> None:
     called = node.func
     if isinstance(called, ast.Name):
         if called.id not in FUNCTIONS:
-            raise Refused(f"it calls {called.id}()")
+            raise NotReadOnly(f"it calls {called.id}()")
         if len(node.args) != 1 or node.keywords:
-            raise Refused(f"it calls {called.id}() with other than one argument")
+            raise NotReadOnly(f"it calls {called.id}() with other than one argument")
         return
     if not isinstance(called, ast.Attribute) or called.attr not in FIGURES:
         name = f"{called.attr}()" if isinstance(called, ast.Attribute) else "what it computes"
-        raise Refused(f"it calls {name}")
+        raise NotReadOnly(f"it calls {name}")
     # The second positional argument of numpy's methods can be `out`, which is written to.
     given = [*node.args, *(keyword.value for keyword in node.keywords)]
     known = all(keyword.arg in KEYWORDS for keyword in node.keywords)
     if len(node.args) > 1 or not known or not all(map(_is_number, given)):
-        raise Refused(f"it calls .{called.attr}() with more than a dimension")
+        raise NotReadOnly(f"it calls .{called.attr}() with more than a dimension")
 
 
 def _is_number(node: ast.expr) -> bool:

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 
 from rankdbg._version import __version__
 from rankdbg.errors import BadInput
-from rankdbg.frontends.mcp.calls import Calls, Reply, Running, Settings
+from rankdbg.frontends.mcp.calls import Calls, Reply, Running, ServerSettings
 from rankdbg.frontends.mcp.job_text import clean_text
 from rankdbg.frontends.mcp.prompts import PROMPTS, prompt_text
 from rankdbg.frontends.mcp.resources import TEMPLATES, find_resources, read_resource
@@ -48,7 +48,7 @@ A state such as moving, starting or idle means that nothing is wrong: do not kil
 
 
 class McpServer:
-    def __init__(self, settings: Settings, connections: SharedConnections) -> None:
+    def __init__(self, settings: ServerSettings, connections: SharedConnections) -> None:
         self._settings = settings
         self._connections = connections
         self._calls = Calls(settings, connections)
@@ -300,7 +300,7 @@ class _Output:
             pass
 
 
-def run(settings: Settings, connections: SharedConnections) -> None:
+def run(settings: ServerSettings, connections: SharedConnections) -> None:
     """Until the client closes stdin."""
 
     async def serve() -> None:

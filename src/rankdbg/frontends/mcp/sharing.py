@@ -21,7 +21,7 @@ Connect = Callable[[tuple[str, ...], Callable[[int, int], None]], JobConnection]
 
 
 @dataclass
-class Shared:
+class SharedConnection:
     """`nodes`: how many have answered the last question, and how many there are."""
 
     connection: JobConnection | None = None
@@ -49,18 +49,18 @@ class SharedConnections:
         self._connect = connect
         self._idle_seconds = idle_seconds
         self._clock = clock
-        self._shared: dict[tuple[str, ...], Shared] = {}
+        self._shared: dict[tuple[str, ...], SharedConnection] = {}
         self._lock = threading.Lock()
         self._closed = False
 
     @contextmanager
     def use(
         self, targets: tuple[str, ...], stop: threading.Event
-    ) -> Iterator[tuple[JobConnection, Shared]]:
+    ) -> Iterator[tuple[JobConnection, SharedConnection]]:
         """Raises what connecting raises; the next call tries again. Once `stop` is set, questions of
         this thread raise Cancelled."""
         with self._lock:
-            shared = self._shared.setdefault(targets, Shared())
+            shared = self._shared.setdefault(targets, SharedConnection())
             shared.users += 1
         try:
             with shared.opening:  # a slow target delays calls about itself only
@@ -101,7 +101,7 @@ class SharedConnections:
         _close(shared)
 
 
-def _close(some: Iterable[Shared]) -> None:
+def _close(some: Iterable[SharedConnection]) -> None:
     for each in some:
         if each.connection is not None:
             each.connection.close()

@@ -29,4 +29,4 @@ def print_answers(terminal: Terminal, answers: Answers, *, every_value: bool = F
         terminal.print(terminal.dim(f"and {left_out} more different values; --values shows them"))
     if spread := answers.spread_line():
         terminal.print(terminal.dim(spread))
-    print_silent(terminal, answers.silent, answers.all_ranks)
+    print_silent(terminal, answers.no_response, answers.all_ranks)

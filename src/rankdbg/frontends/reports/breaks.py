@@ -13,4 +13,4 @@ from rankdbg.investigations.rank_labels import label
 def print_breaks(terminal: Terminal, answers: BreakAnswers[Any]) -> None:
     for text, members in answers.groups():
         terminal.print(f"{terminal.bold(label(members, answers.all_ranks))}  {text}")
-    print_silent(terminal, answers.silent, answers.all_ranks)
+    print_silent(terminal, answers.no_response, answers.all_ranks)

@@ -22,4 +22,4 @@ def print_cast(terminal: Terminal, outputs: CastOutputs) -> None:
     if outputs.not_stopped:
         who = label(outputs.not_stopped, all_ranks)
         terminal.print(terminal.dim(f"not stopped: {who}"))
-    print_silent(terminal, outputs.silent, all_ranks)
+    print_silent(terminal, outputs.no_response, all_ranks)

@@ -38,7 +38,7 @@ def _of_courses(terminal: Terminal, change: Change) -> str:
     text = f"{terminal.bold(who_are(change.courses))}: {rule.stack}, {phase_name(course.now)}"
     if change.kind == "stall":
         silent = duration(course.silent or 0.0)
-        text += f", silent for {silent}, longer than the {duration(rule.quiet)} of this phase"
+        text += f", no output for {silent}, longer than the {duration(rule.quiet)} of this phase"
         return terminal.red(text) + (f" ({rule.note})" if rule.note else "")
     return text + (", writes again" if change.kind == "moves" else "")
 

@@ -14,7 +14,7 @@ _WORDS = {"crash": "crash file", "included": "other file"}
 _MOST_LEFT = 20
 
 
-class Teller:
+class CopyProgress:
     """One line on stderr for what has come since the last."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ from rankdbg.investigations.collective_waits import CollectiveWaits
 from rankdbg.investigations.world_waits import WorldWaits
 from rankdbg.selection import format_ranks, quoted
 from rankdbg.text.escapes import visible
-from rankdbg.verdicts.collectives.process_groups import Group
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup
 
 MOST_GROUPS = 4
 MOST_MISMATCHES = 8
@@ -28,11 +28,11 @@ def print_collectives(terminal: Terminal, waits: CollectiveWaits, *, full: bool 
             terminal.print(line)
     _print_groups(terminal, waits, full)
     remarks = waits.remarks()
-    if remarks or waits.silent:
+    if remarks or waits.no_response:
         terminal.print()
     for line in remarks:
         terminal.print(line)
-    print_silent(terminal, waits.silent, waits.all_ranks)
+    print_silent(terminal, waits.no_response, waits.all_ranks)
     if waits.culprits and waits.all_ranks:
         ranks = quoted(format_ranks(waits.culprits, waits.all_ranks))
         terminal.print(terminal.dim(f"hint: rankdbg stacks {ranks}"))
@@ -54,7 +54,7 @@ def _print_groups(terminal: Terminal, waits: CollectiveWaits, full: bool) -> Non
         terminal.print(terminal.dim(note))
 
 
-def _print_group(terminal: Terminal, world: WorldWaits, group: Group) -> None:
+def _print_group(terminal: Terminal, world: WorldWaits, group: ProcessGroup) -> None:
     terminal.print()
     members = world.names.named(group.members)
     terminal.print(cut(f"{words.group_name(group)}, {members}", terminal.width))

@@ -9,7 +9,7 @@ from rankdbg.frontends.reports.rows import print_row, print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut
 from rankdbg.investigations.history_records import who
 from rankdbg.investigations.history_words import event_text, marks_text
-from rankdbg.investigations.rank_histories import JobHistory, Parted
+from rankdbg.investigations.rank_histories import JobHistory, ShownDeparture
 from rankdbg.investigations.rank_labels import named
 from rankdbg.text.escapes import visible_line
 from rankdbg.types import Answer, Rank, Reply
@@ -32,7 +32,7 @@ def print_history(terminal: Terminal, job: JobHistory) -> None:
     _print_remarks(terminal, job)
 
 
-def _print_parted(terminal: Terminal, job: JobHistory, parted: Parted) -> None:
+def _print_parted(terminal: Terminal, job: JobHistory, parted: ShownDeparture) -> None:
     theirs, others = parted.departure.ranks, parted.departure.others
     step = parted.departure.step
     when = f"in step {step}" if step is not None else "in what they do now"

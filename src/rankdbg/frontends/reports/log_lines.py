@@ -7,9 +7,9 @@ from datetime import datetime
 
 from rankdbg.frontends.terminal import Terminal, duration
 from rankdbg.investigations.logs.merged_logs import CLOCK_WIDTH, clock
-from rankdbg.investigations.logs.merged_messages import Who, label
+from rankdbg.investigations.logs.merged_messages import LogWriter, label
 from rankdbg.logs.folding import Fold
-from rankdbg.logs.kinds import Kind
+from rankdbg.logs.kinds import MessageKind
 from rankdbg.text.escapes import visible_line
 
 _WIDEST_LABEL = 16
@@ -26,7 +26,7 @@ class FoldPrinter:
         self._width = width
         self._day = ""
 
-    def print(self, folds: Sequence[Fold[Who]]) -> None:
+    def print(self, folds: Sequence[Fold[LogWriter]]) -> None:
         labels = [visible_line(label(fold.who)) for fold in folds]
         widest = max([self._width, *(len(text) for text in labels)])
         self._width = min(_WIDEST_LABEL, widest)
@@ -42,7 +42,7 @@ class FoldPrinter:
             self._terminal.print(self._terminal.dim(day))
             self._day = day
 
-    def _print(self, fold: Fold[Who], who: str) -> None:
+    def _print(self, fold: Fold[LogWriter], who: str) -> None:
         terminal = self._terminal
         first, *more = fold.text.split("\n")
         ranks = f"{who:{self._width}}"
@@ -56,7 +56,7 @@ class FoldPrinter:
             terminal.print(" " * (CLOCK_WIDTH + self._width + 4) + text)
 
 
-def print_kinds(terminal: Terminal, kinds: Sequence[Kind[Who]]) -> None:
+def print_kinds(terminal: Terminal, kinds: Sequence[MessageKind[LogWriter]]) -> None:
     """Each with the first message of its kind."""
     labels = [visible_line(label(sorted(kind.who, key=_order))) for kind in kinds]
     width = min(_WIDEST_LABEL, max(map(len, labels), default=0))
@@ -70,5 +70,5 @@ def print_kinds(terminal: Terminal, kinds: Sequence[Kind[Who]]) -> None:
             terminal.print(" " * (CLOCK_WIDTH + width + 4) + text)
 
 
-def _order(who: Who) -> tuple[bool, int, str]:
+def _order(who: LogWriter) -> tuple[bool, int, str]:
     return who.number is None, who.number or 0, who.name

@@ -36,7 +36,7 @@ def print_nan(terminal: Terminal, state: NanState, *, full: bool = False) -> Non
         terminal.print(terminal.dim(f"and {len(state.bad) - len(shown)} more; --full shows them"))
     for text in _notes(state):
         print_wrapped(terminal, text)
-    print_silent(terminal, state.silent, state.all_ranks)
+    print_silent(terminal, state.no_response, state.all_ranks)
 
 
 def _print_finding(terminal: Terminal, rank: Rank, found: NanFinding, state: NanState) -> None:
@@ -114,4 +114,4 @@ def print_arming(terminal: Terminal, arming: NanArming) -> None:
     for text, members in arming.groups():
         who = terminal.bold(label(members, arming.all_ranks))
         terminal.print(f"{who}  {visible_line(text)}")
-    print_silent(terminal, arming.silent, arming.all_ranks)
+    print_silent(terminal, arming.no_response, arming.all_ranks)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.profile_phases import PhaseTable
-from rankdbg.profiles.step_phases import Alike
+from rankdbg.profiles.step_phases import SimilarRanks
 from rankdbg.verdicts.rules.profile_rules import OTHER
 
 # As they follow each other in a step; phases of the user's own come after these.
@@ -55,7 +55,7 @@ def _column(phase: str) -> int:
     return max(6, len(_heading(phase)))
 
 
-def _share(group: Alike, phase: str, shown: Sequence[str]) -> float:
+def _share(group: SimilarRanks, phase: str, shown: Sequence[str]) -> float:
     """What has no column is among the others."""
     if phase != OTHER:
         return group.shares.get(phase, 0.0)

@@ -11,7 +11,7 @@ from rankdbg.investigations import profile_files
 from rankdbg.investigations.job_profiles import JobProfile, percent
 from rankdbg.investigations.profiling import ENDINGS
 from rankdbg.investigations.rank_labels import label
-from rankdbg.profiles.comparing import Row
+from rankdbg.profiles.comparing import ProfileRow
 from rankdbg.text.amounts import in_bytes
 from rankdbg.types import Rank
 
@@ -45,7 +45,7 @@ def print_profile(terminal: Terminal, profile: JobProfile) -> None:
     elif profile.kind == "nsys" and profile.files:
         terminal.print(profile.title())
     _print_notes(terminal, profile)
-    print_silent(terminal, profile.recorded.silent, profile.all_ranks)
+    print_silent(terminal, profile.recorded.no_response, profile.all_ranks)
     if profile.files:
         _print_files(terminal, profile)
 
@@ -101,7 +101,7 @@ def _heading(profile: JobProfile) -> list[str]:
     return ["MEAN", "LEAST", "MOST", "OF"] if len(profile.profiles) > 1 else [alone]
 
 
-def _cells(profile: JobProfile, row: Row) -> list[str]:
+def _cells(profile: JobProfile, row: ProfileRow) -> list[str]:
     values = _values(profile, row)
     amount = in_bytes if profile.kind == "memory" else percent
     if profile.diff:
@@ -115,7 +115,7 @@ def _cells(profile: JobProfile, row: Row) -> list[str]:
     return [amount(mean), amount(min(values)), amount(values[most]), profile.whose([most])]
 
 
-def _values(profile: JobProfile, row: Row) -> list[float]:
+def _values(profile: JobProfile, row: ProfileRow) -> list[float]:
     if profile.kind != "memory":
         return list(row.shares)
     return [s * p.whole for s, p in zip(row.shares, profile.profiles, strict=True)]
@@ -153,6 +153,6 @@ def _for_others(profile: JobProfile) -> dict[str, str]:
     return {f"ranks/*.{ENDINGS[name]}": what for name, what in _OTHERS.items() if name in there}
 
 
-def _place(profile: JobProfile, row: Row, room: int) -> str:
+def _place(profile: JobProfile, row: ProfileRow, room: int) -> str:
     where, phase = profile.place(row)
     return cut(where, max(20, room - len(phase))) + phase

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.stop_sources import Difference
+from rankdbg.investigations.stop_sources import SourceDifference
 from rankdbg.types import Rank
 
 
-def warn_of_differences(differences: Sequence[Difference], all_ranks: Sequence[Rank]) -> None:
+def warn_of_differences(differences: Sequence[SourceDifference], all_ranks: Sequence[Rank]) -> None:
     terminal = Terminal(sys.stderr)
     for difference in differences:
         sys.stdout.flush()

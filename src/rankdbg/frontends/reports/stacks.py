@@ -43,9 +43,9 @@ def print_stacks(
 
 def _print_silent(terminal: Terminal, merged: MergedStacks) -> None:
     if not isinstance(merged, ChildStacks):
-        print_silent(terminal, merged.silent, merged.all_ranks)
+        print_silent(terminal, merged.no_response, merged.all_ranks)
         return
-    for silence in merged.silent:
+    for silence in merged.no_response:
         command = " ".join(silence.rank.command)[:_LONGEST_COMMAND]
         state = f"; {silence.rank.detail}" if silence.rank.detail else ""
         who = terminal.bold(merged.picked([silence.rank]))

@@ -18,7 +18,7 @@ def print_stops(terminal: Terminal, found: RankStops) -> None:
     else:
         _print_table(terminal, found)
     print_limits(terminal, found.limits)
-    print_silent(terminal, found.silent, found.all_ranks)
+    print_silent(terminal, found.no_response, found.all_ranks)
 
 
 def print_limits(terminal: Terminal, limits: OperationLimits) -> None:
@@ -29,7 +29,7 @@ def print_limits(terminal: Terminal, limits: OperationLimits) -> None:
 def print_pauses(terminal: Terminal, paused: PausedRanks) -> None:
     for text, members in paused.groups():
         terminal.print(f"{terminal.bold(label(members, paused.all_ranks))}  {text}")
-    print_silent(terminal, paused.silent, paused.all_ranks)
+    print_silent(terminal, paused.no_response, paused.all_ranks)
 
 
 def _print_table(terminal: Terminal, found: RankStops) -> None:

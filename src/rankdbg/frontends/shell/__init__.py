@@ -12,8 +12,8 @@ import sys
 
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.commands.commands import Commands
-from rankdbg.frontends.commands.lines import Lines
-from rankdbg.frontends.shell.holding import Holding
+from rankdbg.frontends.commands.lines import InputLines
+from rankdbg.frontends.shell.holding import ShellHold
 from rankdbg.frontends.shell.typing import lines_of
 from rankdbg.frontends.terminal import Terminal, print_error
 from rankdbg.session import Session
@@ -24,7 +24,7 @@ def run_shell(session: Session, job: str | None) -> int:
     terminal = Terminal()
     lines = lines_of(sys.stdin)
     commands = Commands(session, job, terminal, lines)
-    holding = Holding(session, job)
+    holding = ShellHold(session, job)
     holding.begin()
     try:
         return _converse(commands, holding, lines, terminal)
@@ -32,7 +32,7 @@ def run_shell(session: Session, job: str | None) -> int:
         holding.end()
 
 
-def _converse(commands: Commands, holding: Holding, lines: Lines, terminal: Terminal) -> int:
+def _converse(commands: Commands, holding: ShellHold, lines: InputLines, terminal: Terminal) -> int:
     if lines.interactive:
         commands.greet()
     status = 0

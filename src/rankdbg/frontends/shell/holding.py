@@ -12,7 +12,7 @@ from rankdbg.session import Session
 from rankdbg.types import Rank
 
 
-class Holding:
+class ShellHold:
     """From when there is a job until the shell is left. A shell that is killed ends it too:
     the node does, and what it held runs out."""
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-from rankdbg.frontends.commands.lines import Completer, Lines, Report
+from rankdbg.frontends.commands.lines import Completer, InputLines, Report
 from rankdbg.frontends.standard_streams import unguarded
 from rankdbg.text.escapes import visible_line
 
 
-def lines_of(stream: TextIO) -> Lines:
+def lines_of(stream: TextIO) -> InputLines:
     if stream.isatty() and sys.stdout.isatty():
         return TerminalLines()
     return PipedLines(stream)

@@ -45,10 +45,10 @@ def watch(
     """`received`: when this process itself last got which signal."""
     from rankdbg.frontends.watch.sessions import opener, verdict_text
     from rankdbg.investigations.watch.reconnecting import Reaching, in_words
-    from rankdbg.investigations.watch.watch_settings import Settings
+    from rankdbg.investigations.watch.watch_settings import WatchSettings
     from rankdbg.investigations.watch.watcher import Watcher
 
-    settings = Settings.from_json(first["settings"])
+    settings = WatchSettings.from_json(first["settings"])
     over = threading.Event()  # never: this process ends when its orders do
     reaching = Reaching(opener(argparse.Namespace(**first["options"])))
     again = first["again"]  # another process has watched before this one

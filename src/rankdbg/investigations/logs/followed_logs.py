@@ -9,7 +9,7 @@ from typing import Any
 
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
 from rankdbg.investigations.logs.merged_logs import fold_json, read_messages
-from rankdbg.investigations.logs.merged_messages import Copies, Names, Who
+from rankdbg.investigations.logs.merged_messages import Copies, LogWriter, WriterNames
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, Folder
 
@@ -20,7 +20,7 @@ DELAY = 1.0  # seconds that a message waits for equal ones
 class NewMessages:
     """`notes`: nodes and files that cannot be read any more, or again."""
 
-    folds: Sequence[Fold[Who]]
+    folds: Sequence[Fold[LogWriter]]
     notes: Sequence[str] = ()
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -32,9 +32,9 @@ class FollowedLogs:
     def __init__(self, source: LogSource, wanted: LogQuery) -> None:
         self._source = source
         self._wanted = wanted
-        self._names = Names(source.ranks, source.files)
+        self._names = WriterNames(source.ranks, source.files)
         self._copies = Copies(source.files)
-        self._folder: Folder[Who] = Folder()
+        self._folder: Folder[LogWriter] = Folder()
         self._arrived: list[tuple[float, int]] = []  # when folds with smaller numbers were made
         self._failing: set[str] = set()  # nodes and files that cannot be read
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.logs.job_files import JobState
 from rankdbg.investigations.logs.rank_phases import RankPhases
-from rankdbg.investigations.node_health import Gpus, Healths
+from rankdbg.investigations.node_states import NodeStates
 from rankdbg.investigations.results import Result
 from rankdbg.logs.patterns import FileScan
 from rankdbg.process.masking import mask_text
@@ -22,72 +22,15 @@ from rankdbg.verdicts.failures.job_phases import Course, courses
 from rankdbg.verdicts.failures.log_lines import Origin
 from rankdbg.verdicts.failures.root_causes import Diagnosis, Failure, diagnose
 from rankdbg.verdicts.failures.trends import Trend
-from rankdbg.verdicts.node_health import Complaint, complaints
 from rankdbg.verdicts.rules.log_rules import LogRules
-from rankdbg.wire.node_answers import Disk, Gpu, GpuFigures, NodeFigures
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
-
-
-@dataclass(frozen=True)
-class NodeStates:
-    """`health` and `gpus`: by node, as Session.health() and Session.gpus() tell."""
-
-    health: Healths
-    gpus: Gpus
-
-    @cached_property
-    def well(self) -> dict[str, NodeFigures]:
-        return {n: told for n, told in self.health.items() if isinstance(told, NodeFigures)}
-
-    @cached_property
-    def with_gpus(self) -> dict[str, Sequence[Gpu]]:
-        return {n: told.gpus for n, told in self.gpus.items() if isinstance(told, GpuFigures)}
-
-    @cached_property
-    def complaints(self) -> dict[str, Sequence[Complaint]]:
-        return {
-            node: complaints(told, self.with_gpus.get(node, ())) for node, told in self.well.items()
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        return {
-            node: {
-                "disks": [_disk_json(disk) for disk in told.disks],
-                "memory": asdict(told.memory),
-                "processes": [vars(process) for process in told.processes],
-                "kernel": told.why_no_kernel,
-                "gpus": [gpu.as_json() for gpu in self.with_gpus.get(node, ())],
-                "complaints": [
-                    {"about": each.about, "text": each.text, "next": each.fix}
-                    for each in self.complaints[node]
-                ],
-            }
-            for node, told in self.well.items()
-        }
-
-    def sentences(self) -> list[tuple[Complaint, str]]:
-        """Each complaint, and where: the same of several nodes is one."""
-        nodes: dict[Complaint, list[str]] = {}
-        for node, found in self.complaints.items():
-            for complaint in found:
-                nodes.setdefault(complaint, []).append(node)
-        told = []
-        for complaint, where in nodes.items():
-            shown = ", ".join(where[:3]) + (f" and {len(where) - 3} more" if where[3:] else "")
-            on = f"{shown}: " if len(self.well) > 1 else ""
-            told.append((complaint, on + complaint.text))
-        return told
-
-
-def _disk_json(disk: Disk) -> dict[str, Any]:
-    return {"place": disk.place, "why": disk.why} if disk.size is None else asdict(disk)
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True)
 class Hang:
-    """A job that runs and is stuck, in short: `rankdbg why` tells more."""
+    """A job that runs and is stuck, in short: `rankdbg why` shows more."""
 
     culprit: str  # ranks
     cause: str
@@ -235,10 +178,10 @@ class LogDiagnosis(Result):
             rows.append({**plain, **told, "text": mask_text(failure.first.text)})
         return rows
 
-    def _parts(self) -> list[Part]:
-        from rankdbg.investigations.html import Facts, Paragraph, Table, TableRow
+    def _parts(self) -> list[HtmlPart]:
+        from rankdbg.investigations.html import FactTable, Paragraph, Table, TableRow
 
-        parts: list[Part] = []
+        parts: list[HtmlPart] = []
         for failure in self.failures:
             if failure.role == "root":
                 rule = failure.first.rule
@@ -249,15 +192,14 @@ class LogDiagnosis(Result):
                     ("cause", rule.cause),
                     ("next", rule.fix),
                 ]
-                parts.append(Facts(facts))
+                parts.append(FactTable(facts))
         then = [
             TableRow((failure.mode, failed_where(failure).strip(), shown_line(failure.first.text)))
             for failure in self.failures
             if failure.role != "root"
         ]
         parts += [Table(("then", "where", "line"), then), *self.phases._parts()]
-        for complaint, text in self.nodes.sentences() if self.nodes else ():
-            parts.append(Facts([(complaint.about, text), ("next", complaint.fix)]))
+        parts += self.nodes.complaint_parts() if self.nodes else []
         if self.state is not None:
             parts += [Paragraph(f"{node}: {why}") for node, why in self.state.silent_nodes.items()]
         return parts

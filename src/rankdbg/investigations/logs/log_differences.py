@@ -15,18 +15,18 @@ from rankdbg.investigations.logs.merged_logs import (
     notes_on,
     read_messages,
 )
-from rankdbg.investigations.logs.merged_messages import Names, Who, label
+from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames, label
 from rankdbg.investigations.logs.picked_ranks import as_rank
 from rankdbg.logs.entries import LogQuery
-from rankdbg.logs.kinds import Kind, kinds_of, of_some, only_of
+from rankdbg.logs.kinds import MessageKind, kinds_of, of_some, only_of
 
 
 @dataclass(frozen=True)
-class Side:
+class OneSidedMessages:
     """`title`: who has logged these kinds of messages, and who has not."""
 
     title: str
-    kinds: Sequence[Kind[Who]]
+    kinds: Sequence[MessageKind[LogWriter]]
 
     @property
     def amount(self) -> str:
@@ -39,7 +39,7 @@ class LogDifferences:
     """`sides`: what only the `group` and what only the others have logged; without a group one,
     what some have logged."""
 
-    sides: Sequence[Side]
+    sides: Sequence[OneSidedMessages]
     group: str
     files: Mapping[str, Any]
     notes: Sequence[str]
@@ -55,33 +55,37 @@ class LogDifferences:
 def compare_logs(source: LogSource, wanted: LogQuery, group: str) -> LogDifferences:
     """`group`: a selection, or `` for no group."""
     messages = read_messages(source, wanted)
-    names = Names(source.ranks, source.files)
+    names = WriterNames(source.ranks, source.files)
     kinds, all_ranks = _compared(messages, names)
     files, notes = about_files(messages, source), notes_on(messages, wanted)
     if all(who.number is None for who in all_ranks):
         notes.append("Ray's driver leaves out equal lines of other workers: RAY_DEDUP_LOGS=0")
     if not group:
         title = f"logged by some of {_named(all_ranks)}, not by all"
-        return LogDifferences([Side(title, of_some(kinds, all_ranks))], "", files, notes)
+        return LogDifferences(
+            [OneSidedMessages(title, of_some(kinds, all_ranks))], "", files, notes
+        )
     ours = _group(group, all_ranks, source, names)
     theirs = all_ranks - ours
     if not theirs:
         raise BadInput(f"{group}: all ranks that have logged; no other ranks to compare with")
     us, others = _named(ours), _named(theirs)
     sides = [
-        Side(f"logged by {us}, not by {others}", only_of(kinds, ours)),
-        Side(f"logged by {others}, not by {us}", only_of(kinds, theirs)),
+        OneSidedMessages(f"logged by {us}, not by {others}", only_of(kinds, ours)),
+        OneSidedMessages(f"logged by {others}, not by {us}", only_of(kinds, theirs)),
     ]
     return LogDifferences(sides, label(sorted(ours)), files, notes)
 
 
-def _compared(messages: Messages, names: Names) -> tuple[list[Kind[Who]], set[Who]]:
+def _compared(
+    messages: Messages, names: WriterNames
+) -> tuple[list[MessageKind[LogWriter]], set[LogWriter]]:
     """The kinds of messages of each rank. Lines that a Ray driver prints name processes instead:
     these are compared where no ranks can be."""
     counted = [*zip(messages.entries, messages.counts, strict=True)]
     of_ranks = [(e, count) for e, count in counted if e.rank is not None and not e.copied]
     of_processes = [(e, count) for e, count in counted if e.pid is not None]
-    all_ranks: set[Who] = set()
+    all_ranks: set[LogWriter] = set()
     for chosen in (of_ranks, of_processes):
         kinds = kinds_of((names.of(e), e.order, e.time, e.text, count) for e, count in chosen)
         all_ranks = {who for kind in kinds for who in kind.who}
@@ -94,7 +98,9 @@ def _compared(messages: Messages, names: Names) -> tuple[list[Kind[Who]], set[Wh
     )
 
 
-def _group(text: str, all_ranks: set[Who], source: LogSource, names: Names) -> set[Who]:
+def _group(
+    text: str, all_ranks: set[LogWriter], source: LogSource, names: WriterNames
+) -> set[LogWriter]:
     if source.ranks:
         picked = selection.pick(selection.parse(text), source.ranks)
         ours = {names.of_rank(rank) for rank in picked}
@@ -106,10 +112,10 @@ def _group(text: str, all_ranks: set[Who], source: LogSource, names: Names) -> s
             f"the lines name processes, not ranks: {label(all_ranks)}",
             hint="omit the ranks: rankdbg logs --diff PATH",
         )
-    return {Who(rank.number, "") for rank in selection.pick(selection.parse(text), ranks)}
+    return {LogWriter(rank.number, "") for rank in selection.pick(selection.parse(text), ranks)}
 
 
-def _named(who: Collection[Who]) -> str:
+def _named(who: Collection[LogWriter]) -> str:
     if all(each.number is None for each in who):
         return label(who)
     return f"rank{'s' if len(who) > 1 else ''} {label(sorted(who))}"

@@ -22,7 +22,7 @@ from rankdbg.investigations.logs.job_files import JobFiles, JobState
 from rankdbg.logs.entries import Entry, LogQuery, RankProcess, Reading
 from rankdbg.logs.expressions import SlowExpression
 from rankdbg.logs.following import read_new
-from rankdbg.logs.growing import Addition, Memory
+from rankdbg.logs.growing import Addition, FileHits
 from rankdbg.logs.patterns import FileScan, Pattern
 from rankdbg.logs.places import LogFile
 from rankdbg.logs.positions import Position
@@ -101,7 +101,7 @@ class LogSource:
         self._rules = Rules(patterns)
         self._foreign = any(pattern.foreign for pattern in patterns)
         self._found_at = float("-inf")
-        self._memories: dict[int, Memory] = {}  # what was found, by the number of the file
+        self._memories: dict[int, FileHits] = {}  # what was found, by the number of the file
         self._positions: dict[int, Position] = {}  # up to where messages were read
         self._told: set[str] = set()  # nodes that know the rules
 
@@ -171,8 +171,8 @@ class LogSource:
             ]
         )
 
-    def _memory(self, number: int) -> Memory:
-        return self._memories.setdefault(number, Memory())
+    def _memory(self, number: int) -> FileHits:
+        return self._memories.setdefault(number, FileHits())
 
     def _jobs(self, numbers: Sequence[int]) -> list[tuple[str, Position | None]]:
         """What to open, and where to go on."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from rankdbg import selection
 from rankdbg.errors import NoLogs
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
-from rankdbg.investigations.logs.merged_messages import Copies, Names, Who, label
+from rankdbg.investigations.logs.merged_messages import Copies, LogWriter, WriterNames, label
 from rankdbg.investigations.logs.picked_ranks import PickedNumbers
 from rankdbg.investigations.results import Result
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, fold
-from rankdbg.logs.kinds import Kind
+from rankdbg.logs.kinds import MessageKind
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 CLOCK_WIDTH = len("10:41:07.123")
 
@@ -28,7 +28,7 @@ class MergedLogs(Result):
     """`folds`: messages, oldest first, each with those who wrote it; `speakers`: how many ranks
     wrote any; `files`: what was read; `notes`: what was not, and why."""
 
-    folds: Sequence[Fold[Who]]
+    folds: Sequence[Fold[LogWriter]]
     speakers: int = 0
     files: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -53,7 +53,7 @@ class MergedLogs(Result):
             for each in self.folds
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import MOST_ROWS, Paragraph, Table, TableRow
 
         last = self.folds[-MOST_ROWS:]
@@ -66,7 +66,7 @@ class MergedLogs(Result):
 
 def read_logs(source: LogSource, wanted: LogQuery) -> MergedLogs:
     messages = read_messages(source, wanted)
-    names, copies = Names(source.ranks, source.files), Copies(source.files)
+    names, copies = WriterNames(source.ranks, source.files), Copies(source.files)
     entries = copies.without(messages.entries)
     folds = fold((names.of(entry), entry.time, entry.text) for entry in entries)
     notes = [*notes_on(messages, wanted), *_copy_notes(copies)]
@@ -159,7 +159,7 @@ def iso(time: float | None) -> str | None:
     return datetime.fromtimestamp(time).astimezone().isoformat(timespec="milliseconds")
 
 
-def fold_json(fold: Fold[Who]) -> dict[str, Any]:
+def fold_json(fold: Fold[LogWriter]) -> dict[str, Any]:
     return {
         **_who_json(fold.who),
         "time": iso(fold.first),
@@ -168,7 +168,7 @@ def fold_json(fold: Fold[Who]) -> dict[str, Any]:
     }
 
 
-def kind_json(kind: Kind[Who]) -> dict[str, Any]:
+def kind_json(kind: MessageKind[LogWriter]) -> dict[str, Any]:
     return {
         **_who_json(kind.who),
         "time": iso(kind.time),
@@ -177,7 +177,7 @@ def kind_json(kind: Kind[Who]) -> dict[str, Any]:
     }
 
 
-def _who_json(who: Iterable[Who]) -> dict[str, Any]:
+def _who_json(who: Iterable[LogWriter]) -> dict[str, Any]:
     """Ranks as they are written everywhere; who has no number by name."""
     numbered = [each for each in who if each.number is not None]
     return {

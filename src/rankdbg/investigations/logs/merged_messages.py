@@ -14,7 +14,7 @@ from rankdbg.types import Rank
 _REMEMBERED = 100_000
 
 
-class Who(NamedTuple):
+class LogWriter(NamedTuple):
     """A rank by its number, by its role too if numbers are not enough, and by its pid if several
     processes have both; otherwise a name. Equal ones are one process."""
 
@@ -22,7 +22,7 @@ class Who(NamedTuple):
     name: str
 
 
-class Names:
+class WriterNames:
     """Names of the ranks and processes in logs."""
 
     def __init__(self, ranks: Sequence[Rank], files: Iterable[LogFile] = ()) -> None:
@@ -34,16 +34,16 @@ class Names:
         counts = Counter((rank.number, rank.role) for rank in ranks)
         self._shared = {each for each, count in counts.items() if count > 1}
 
-    def of(self, entry: Entry) -> Who:
+    def of(self, entry: Entry) -> LogWriter:
         if entry.rank is not None:
-            return Who(entry.rank, self._told_apart(entry.rank, entry.name, entry.pid))
+            return LogWriter(entry.rank, self._told_apart(entry.rank, entry.name, entry.pid))
         # Without a number, processes of one kind are distinguished by pid.
-        return Who(None, entry.name if entry.pid is None else f"{entry.name}:{entry.pid}")
+        return LogWriter(None, entry.name if entry.pid is None else f"{entry.name}:{entry.pid}")
 
-    def of_rank(self, rank: Rank) -> Who:
+    def of_rank(self, rank: Rank) -> LogWriter:
         if rank.number is not None:
-            return Who(rank.number, self._told_apart(rank.number, rank.role, rank.pid))
-        return Who(None, f"{rank.role}:{rank.pid}")
+            return LogWriter(rank.number, self._told_apart(rank.number, rank.role, rank.pid))
+        return LogWriter(None, f"{rank.role}:{rank.pid}")
 
     def _told_apart(self, number: int, role: str, pid: int | None) -> str:
         if not self._by_role:
@@ -52,7 +52,7 @@ class Names:
         return f"{role} pid {pid}:".strip() if by_pid else role
 
 
-def label(who: Iterable[Who]) -> str:
+def label(who: Iterable[LogWriter]) -> str:
     """`0-3,7`, `Trainer 0-3`, `launcher`: names all of them."""
     by_name: dict[str, list[int]] = {}
     others = []

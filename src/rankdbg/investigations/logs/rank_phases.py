@@ -12,10 +12,10 @@ from rankdbg.process.masking import mask_text
 from rankdbg.selection import format_numbers
 from rankdbg.text.amounts import duration
 from rankdbg.text.cutting import cut, cut_path
-from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course, Stay
+from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course, RankPhase
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,7 +79,7 @@ class RankPhases(Result):
             {key: value for key, value in row.items() if key != "history"} for row in self.rows()
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [
@@ -105,14 +105,14 @@ def phase_text(course: Course) -> str:
 
 
 def silence_text(course: Course) -> str:
-    """`` if there is nothing to say about how long it has been silent."""
+    """`` if there is nothing to say about how long it has written nothing."""
     if course.silent is None or not course.now.rule.quiet:
         return ""
     if course.silent < 60 and not course.stalled:
         return ""
     allowed = duration(course.now.rule.quiet)
     words = "longer than" if course.stalled else "within"
-    return f"silent for {duration(course.silent)}, {words} the {allowed} of this phase"
+    return f"no output for {duration(course.silent)}, {words} the {allowed} of this phase"
 
 
 def _has_only_started(course: Course) -> bool:
@@ -134,28 +134,28 @@ def who_are(members: Sequence[Course]) -> str:
     return f"{len(members)} × {first.who.actor or f'process of {first.now.rule.stack}'}"
 
 
-def phase_name(stay: Stay) -> str:
+def phase_name(stay: RankPhase) -> str:
     return stay.rule.phase + (" done" if stay.over else "")
 
 
-def step_text(stay: Stay) -> str:
+def step_text(stay: RankPhase) -> str:
     step = "" if stay.step is None else f" {stay.step}"
     return step + (f", {stay.detail}" if stay.detail else "")
 
 
-def when_text(stay: Stay) -> str:
+def when_text(stay: RankPhase) -> str:
     """Since when it is in the phase; of a detail, when that was said."""
     word, time = ("at", stay.end) if stay.detail else ("since", stay.begin)
     return "" if time is None else f" {word} {datetime.fromtimestamp(time):%H:%M:%S}"
 
 
-def length_text(stay: Stay) -> str:
+def length_text(stay: RankPhase) -> str:
     if stay.begin is None or stay.end is None or stay.end <= stay.begin:
         return ""
     return duration(stay.end - stay.begin)
 
 
-def _stay_json(stay: Stay) -> dict[str, Any]:
+def _stay_json(stay: RankPhase) -> dict[str, Any]:
     times = [stay.begin, stay.end]
     begin, end = [None if t is None else datetime.fromtimestamp(t).isoformat() for t in times]
     return {"phase": phase_name(stay), "begin": begin, "end": end, "step": stay.step}

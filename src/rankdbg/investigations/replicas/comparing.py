@@ -8,8 +8,8 @@ from dataclasses import replace
 from rankdbg.errors import BadInput
 from rankdbg.investigations.rank_labels import named
 from rankdbg.investigations.replicas.common_steps import CommonSteps
-from rankdbg.investigations.replicas.findings import Keeping, Sinces
-from rankdbg.investigations.replicas.first_difference import Evidence, find_first
+from rankdbg.investigations.replicas.findings import KeptSteps, Sinces
+from rankdbg.investigations.replicas.first_difference import ComparedStep, find_first
 from rankdbg.investigations.replicas.measuring import measure_differences
 from rankdbg.investigations.replicas.results import KINDS, Replicas
 from rankdbg.session import Session
@@ -65,7 +65,7 @@ def compare(
     )
     if not first:
         return result
-    evidence = Evidence(present, tensors, everything, equal_across)
+    evidence = ComparedStep(present, tensors, everything, equal_across)
     return replace(result, first=find_first(session, steps, result, evidence))
 
 
@@ -84,7 +84,7 @@ def keep_every(session: Session, found: Replicas, every: int, kinds: Sequence[st
     silent = [each for each in replies if isinstance(each, Silence)]
     known = {each.rank.process for each in found.without}
     without = [*found.without, *(each for each in silent if each.rank.process not in known)]
-    return replace(found, keeping=Keeping(every), without=without)
+    return replace(found, keeping=KeptSteps(every), without=without)
 
 
 def check_steps(session: Session, ranks: Sequence[Rank], all_ranks: Sequence[Rank]) -> None:
@@ -114,7 +114,7 @@ def _check_dimensions(ranks: Sequence[Rank], wanted: Collection[str]) -> None:
 
 def _since(
     session: Session, ranks: Sequence[Rank], differences: Sequence[Difference]
-) -> tuple[Keeping, Sinces]:
+) -> tuple[KeptSteps, Sinces]:
     """From the hashes that ranks have kept."""
     keys = [*{each.key: None for each in differences}][: MOST_HISTORIES // max(1, len(ranks))]
     replies = session.kept_replicas(ranks, tensors=keys) if ranks else []
@@ -137,7 +137,7 @@ def _since(
     steps = [step for value in kept.values() for step in value.steps]
     ended = [(rank, kept[rank.process].why) for rank in ranks if rank.process in kept]
     return (
-        Keeping(
+        KeptSteps(
             max((value.every for value in kept.values()), default=0),
             (min(steps), max(steps)) if steps else None,
             max((value.seconds for value in kept.values()), default=0.0),

@@ -31,11 +31,11 @@ def modules_text(found: Computation | None, all_ranks: Sequence[Rank]) -> str:
             f"{modules.compared} of {modules.calls} module calls, forward and backward, had equal inputs "
             "and parameters in several ranks, and their outputs are equal."
         )
-    equal = "of equal inputs and parameters in"
+    equal = "for equal inputs and parameters in"
     if not odd.has_majority:
         ranks = named(odd.ranks, all_ranks)
-        return f"{_module(odd)} makes different outputs {equal} {ranks}: which one is wrong is not known."
-    text = f"{_module(odd)} makes other outputs {equal} {named(odd.odd, all_ranks)}"
+        return f"{_module(odd)} returns different outputs {equal} {ranks}: which one is wrong is not known."
+    text = f"{_module(odd)} returns different outputs {equal} {named(odd.odd, all_ranks)}"
     if not found.again:
         return f"{text}, but not in a second step: a kernel that is not deterministic may do that."
     return f"{text}, in two steps."
@@ -54,7 +54,7 @@ def data_text(odd: OddData, all_ranks: Sequence[Rank]) -> str:
     model = odd.module or odd.type
     return (
         f"{model} gets {than} in {who}, though these ranks have parts of the same layers "
-        f"({odd.dimension}): they read other data, or the program divides it among them."
+        f"({odd.dimension}): they read different data, or the program divides it among them."
     )
 
 
@@ -64,21 +64,21 @@ def operator_text(found: Computation | None, all_ranks: Sequence[Rank]) -> str:
         return ""
     operators, odd = found.operators, found.operators.first
     if not operators.seen:
-        return "No operator was seen: the module is compiled, or computes outside of torch."
+        return "No operator was seen: the module is compiled, or computes outside torch."
     if odd is None:
         return (
-            f"{operators.seen} operators were followed, and none was seen to make other outputs of equal "
-            "inputs. The difference may come from random numbers, from another rank, or from outside of torch."
+            f"{operators.seen} operators were followed, and none returned different outputs for equal "
+            "inputs. The difference may come from random numbers, from another rank, or from outside torch."
         )
     name, ranks = odd.name, named(odd.odd, all_ranks)
     if odd.kind == "operator":
         return f"{ranks}: {odd.values[-1]} where others have {odd.values[0]}. {_OTHER_PROGRAM}"
     if odd.kind == "arguments":
         values = f"{odd.values[-1]} instead of {odd.values[0]}"
-        return f"{name} is called with other arguments in {ranks}: {values}. {_OTHER_PROGRAM}"
+        return f"{name} is called with different arguments in {ranks}: {values}. {_OTHER_PROGRAM}"
     if odd.kind == "inputs":
         return (
-            f"{name} gets another tensor in {ranks}, which is no input, parameter or buffer of the "
+            f"{name} gets a different tensor in {ranks}, which is not an input, parameter or buffer of the "
             f"module. {_OTHER_PROGRAM}"
         )
     return _outputs_text(found, odd, all_ranks)
@@ -86,14 +86,14 @@ def operator_text(found: Computation | None, all_ranks: Sequence[Rank]) -> str:
 
 def _outputs_text(found: Computation, odd: OddOperator, all_ranks: Sequence[Rank]) -> str:
     text = (
-        f"{odd.name} makes other outputs of inputs that are equal bit for bit in "
+        f"{odd.name} returns different outputs for inputs that are equal bit for bit in "
         f"{named(odd.odd, all_ranks)}"
     )
     if odd.repeats is None:
         return f"{text}. It cannot be repeated, so whether that is a fault is not known."
     if not odd.repeats:
         return (
-            f"{text}, and others again when it is repeated: the kernel is not deterministic, which is "
+            f"{text}, and different ones again when it is repeated: the kernel is not deterministic, which is "
             "not a fault."
         )
     text = f"{text}, and the same ones when it is repeated"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.replicas.causes import Cause
 from rankdbg.verdicts.replicas.differences import Difference
-from rankdbg.verdicts.replicas.kept_steps import Since
+from rankdbg.verdicts.replicas.kept_steps import FirstDifferingStep
 from rankdbg.verdicts.replicas.magnitudes import Magnitude
 from rankdbg.verdicts.replicas.odd_data import OddData
 from rankdbg.verdicts.replicas.odd_modules import ModulePass
@@ -19,11 +19,11 @@ from rankdbg.wire.replica_answers import TensorBlocks
 Place = tuple[ProcessKey, str, str]
 Figures = Mapping[Place, TensorBlocks]
 Magnitudes = dict[Place, Magnitude]
-Sinces = dict[Place, Since]
+Sinces = dict[Place, FirstDifferingStep]
 
 
 @dataclass(frozen=True)
-class Keeping:
+class KeptSteps:
     """What ranks keep: at every N-th step (0: nothing), from the first to the last of `steps`, in so
     many `seconds` each. `ended`: ranks that no longer do, and why."""
 
@@ -57,7 +57,7 @@ class Computation:
 
     @property
     def suspect(self) -> Rank | None:
-        """A rank that alone makes other outputs of inputs that are equal bit for bit: the same module
+        """A rank that alone returns different outputs for inputs that are equal bit for bit: the same module
         in both steps, and its operator again when it is repeated, on the same kind of machine."""
         odd = self.modules.first
         operator = self.operators.first if self.operators else None
@@ -81,7 +81,7 @@ class Computation:
 class FirstDifference:
     """`since`: None if no hashes were kept. `computation`: None if no step came."""
 
-    since: Since | None
+    since: FirstDifferingStep | None
     differences: Sequence[Difference]
     causes: tuple[Cause, ...]
     computation: Computation | None

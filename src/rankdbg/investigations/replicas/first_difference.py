@@ -1,5 +1,5 @@
 """The first difference: by step from the hashes that ranks have kept, then what kind of mistake it is,
-and which module, and which operator of it, makes other outputs of equal inputs."""
+and which module, and which operator of it, returns different outputs for equal inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rankdbg.session import Session
 from rankdbg.types import Answer, ProcessKey, Rank
 from rankdbg.verdicts.replicas.causes import Cause, find_cause
 from rankdbg.verdicts.replicas.differences import Difference, find_differences
-from rankdbg.verdicts.replicas.kept_steps import Since, common_steps
+from rankdbg.verdicts.replicas.kept_steps import FirstDifferingStep, common_steps
 from rankdbg.verdicts.replicas.odd_data import OddData, find_odd_data
 from rankdbg.verdicts.replicas.odd_modules import ModulePass, OddModule, find_odd_module
 from rankdbg.verdicts.replicas.odd_operators import OperatorPass, find_odd_operator
@@ -28,7 +28,7 @@ Tensors = Mapping[ProcessKey, Sequence[ReplicaTensor]]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ComparedStep:
     """Of all kinds, at one step."""
 
     ranks: Sequence[Rank]
@@ -38,13 +38,13 @@ class Evidence:
 
 
 def find_first(
-    session: Session, steps: CommonSteps, now: Replicas, evidence: Evidence
+    session: Session, steps: CommonSteps, now: Replicas, evidence: ComparedStep
 ) -> FirstDifference:
     since, at_first = _first_kept(session, evidence)
     if at_first is None:
         # Gradients that differ while parameters do not are no mistake: they may be reduced later.
         lasting = [each for each in evidence.differences if each.kind in _LASTING]
-        at_first = Evidence(evidence.ranks, evidence.tensors, lasting or now.differences)
+        at_first = ComparedStep(evidence.ranks, evidence.tensors, lasting or now.differences)
     causes = [
         _cause(each, at_first.tensors, evidence.tensors, now)
         for each in at_first.differences[:MOST_CAUSES]
@@ -54,7 +54,9 @@ def find_first(
     return FirstDifference(since, at_first.differences, tuple(causes), computation)
 
 
-def _first_kept(session: Session, now: Evidence) -> tuple[Since | None, Evidence | None]:
+def _first_kept(
+    session: Session, now: ComparedStep
+) -> tuple[FirstDifferingStep | None, ComparedStep | None]:
     """By bisection: a parameter that has become different stays so. Without any that was kept, or if
     the last ones are equal, there is no evidence of that step."""
     replies = session.kept_replicas(now.ranks)
@@ -64,7 +66,7 @@ def _first_kept(session: Session, now: Evidence) -> tuple[Since | None, Evidence
         return None, None
     last = _at(session, now, known[-1])
     if not last.differences:
-        return Since(None, known[-1]), None
+        return FirstDifferingStep(None, known[-1]), None
     low, high, found = -1, len(known) - 1, last  # equal at low, different at high
     while high - low > 1:
         middle = (low + high) // 2
@@ -73,10 +75,10 @@ def _first_kept(session: Session, now: Evidence) -> tuple[Since | None, Evidence
             high, found = middle, looked
         else:
             low = middle
-    return Since(known[high], known[low] if low >= 0 else None), found
+    return FirstDifferingStep(known[high], known[low] if low >= 0 else None), found
 
 
-def _at(session: Session, now: Evidence, step: int) -> Evidence:
+def _at(session: Session, now: ComparedStep, step: int) -> ComparedStep:
     replies = session.kept_replicas(now.ranks, step)
     tensors = {e.rank.process: e.value.tensors for e in replies if isinstance(e, Answer)}
     differences = [
@@ -84,7 +86,7 @@ def _at(session: Session, now: Evidence, step: int) -> Evidence:
         for each in find_differences(now.ranks, tensors, now.equal_across)
         if each.kind in _LASTING
     ]
-    return Evidence(now.ranks, tensors, differences, now.equal_across)
+    return ComparedStep(now.ranks, tensors, differences, now.equal_across)
 
 
 def _cause(difference: Difference, then: Tensors, now: Tensors, result: Replicas) -> Cause:

@@ -12,7 +12,7 @@ from rankdbg.investigations.replicas.findings import (
     Computation,
     Figures,
     FirstDifference,
-    Keeping,
+    KeptSteps,
     Magnitudes,
     Sinces,
 )
@@ -20,7 +20,7 @@ from rankdbg.investigations.results import Result
 from rankdbg.selection import format_ranks
 from rankdbg.types import Rank, Silence
 from rankdbg.verdicts.replicas.differences import Difference
-from rankdbg.verdicts.replicas.kept_steps import Since
+from rankdbg.verdicts.replicas.kept_steps import FirstDifferingStep
 from rankdbg.verdicts.replicas.magnitudes import Magnitude
 from rankdbg.verdicts.replicas.odd_modules import OddModule
 from rankdbg.verdicts.replicas.odd_operators import OddOperator
@@ -28,7 +28,7 @@ from rankdbg.verdicts.replicas.random_states import RandomNote
 from rankdbg.wire.tensor_figures import TensorFigures
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.html import Part
+    from rankdbg.investigations.html import HtmlPart
 
 KINDS = ("parameter", "buffer")
 ALL_KINDS = ("parameter", "buffer", "gradient", "optimizer", "random")
@@ -50,7 +50,7 @@ class Replicas(Result):
     figures: Figures = field(default_factory=dict)
     magnitudes: Magnitudes = field(default_factory=dict)
     sinces: Sinces = field(default_factory=dict)
-    keeping: Keeping = field(default_factory=Keeping)
+    keeping: KeptSteps = field(default_factory=KeptSteps)
     random: Sequence[RandomNote] = ()
     resynced: int = 0
     first: FirstDifference | None = None
@@ -72,7 +72,7 @@ class Replicas(Result):
         """How far a group is from the largest one."""
         return self.magnitudes.get((group[0].process, difference.kind, difference.name))
 
-    def since_of(self, difference: Difference) -> Since | None:
+    def since_of(self, difference: Difference) -> FirstDifferingStep | None:
         return self.sinces.get(difference.place)
 
     def summary(self) -> str:
@@ -209,7 +209,7 @@ class Replicas(Result):
             for group in each.groups
         ]
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import Table, TableRow
 
         rows = [
@@ -230,7 +230,7 @@ class Replicas(Result):
         return f"{found.max_difference:.3g}{rounding}"
 
 
-def _since_json(since: Since | None) -> dict[str, Any] | None:
+def _since_json(since: FirstDifferingStep | None) -> dict[str, Any] | None:
     if since is None:
         return None
     return {"step": since.step, "equal_at": since.equal_at, "at_least": since.at_least}

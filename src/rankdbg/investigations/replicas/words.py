@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rankdbg.investigations.rank_labels import named
-from rankdbg.investigations.replicas.findings import FirstDifference, Keeping
+from rankdbg.investigations.replicas.findings import FirstDifference, KeptSteps
 from rankdbg.types import Rank
 from rankdbg.verdicts.replicas.causes import Cause, Kind
 from rankdbg.verdicts.replicas.magnitudes import Magnitude
@@ -26,8 +26,8 @@ CAUSES: dict[Kind, str] = {
     "changed outside of the optimizer, as by a flipped bit, a load, or a broadcast that is missing.",
     "buffer": "{name} is a buffer ({ranks}): each rank computes it from its own data, and no broadcast "
     "makes it equal.",
-    "unknown": "{name} differs ({ranks}). There are no gradients at the start of a step to find the "
-    "cause by: call rankdbg.progress(step) before the program clears them.",
+    "unknown": "{name} differs ({ranks}). The gradients are cleared before a step starts, so the "
+    "cause is not known: call rankdbg.progress(step) before the program clears them.",
 }
 
 
@@ -76,7 +76,7 @@ def random_text(note: RandomNote, all_ranks: Sequence[Rank]) -> str:
     )
 
 
-def keeping_text(keeping: Keeping) -> str:
+def keeping_text(keeping: KeptSteps) -> str:
     if not keeping.every:
         return ""
     steps = f", steps {keeping.steps[0]} to {keeping.steps[1]}" if keeping.steps else ""

@@ -43,7 +43,7 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedJob:
     """The evidence about a job, and the verdict."""
 
     investigation: HangInvestigation
@@ -59,9 +59,9 @@ class Judged:
         return [rank for rank in self.ranks if rank.state not in ("gone", "zombie")]
 
 
-def look_at(session: Session, ranks: Sequence[Rank], rules: Sequence[HangRule]) -> Judged:
+def look_at(session: Session, ranks: Sequence[Rank], rules: Sequence[HangRule]) -> JudgedJob:
     investigation = HangInvestigation(session, ranks, ranks)
-    return Judged(investigation, ranks, JobVerdict(*find_verdict(investigation, rules), ranks))
+    return JudgedJob(investigation, ranks, JobVerdict(*find_verdict(investigation, rules), ranks))
 
 
 class UnderWay:
@@ -116,7 +116,9 @@ class Folders:
         return directory
 
 
-def collect(session: Session, judged: Judged, folders: Folders, why: str, cuda: str) -> Collection:
+def collect(
+    session: Session, judged: JudgedJob, folders: Folders, why: str, cuda: str
+) -> Collection:
     """Write all evidence."""
     collection = Collection(judged.found, folders.directory)
     try:

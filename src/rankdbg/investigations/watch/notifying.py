@@ -14,12 +14,12 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any
 
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 
 SECONDS = 20.0
 
 
-def tell(settings: Settings, summary: dict[str, Any], say: Callable[[str], None]) -> None:
+def tell(settings: WatchSettings, summary: dict[str, Any], say: Callable[[str], None]) -> None:
     """Failures are reported and otherwise ignored: they must not affect the job."""
     ways = [
         (what, threading.Thread(target=way, args=(to, summary, say), daemon=True))

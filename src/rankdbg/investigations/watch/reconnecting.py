@@ -42,7 +42,7 @@ class Reaching:
                 session.close()
 
 
-class Troubles:
+class WatchFailures:
     """Failures of watching, reported only when they change."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

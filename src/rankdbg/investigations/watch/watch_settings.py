@@ -11,7 +11,7 @@ from typing import Any
 
 from rankdbg.errors import BadInput, shortened
 from rankdbg.files import foreign_files
-from rankdbg.investigations.confined import Refused, confined
+from rankdbg.investigations.confined import ConfinedFailed, confined
 
 SECTION = "debug"
 # What a job file collects after if it says no more than `enabled: true`.
@@ -22,7 +22,7 @@ PARSE_SECONDS, PARSE_MEMORY = 10.0, 192 << 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class WatchSettings:
     enabled: bool = True
     hang_after: float = 180.0  # seconds without progress; 0: fixed times alone
     wait_seconds: tuple[float, ...] = ()  # collect this long after the start, hang or not
@@ -40,9 +40,9 @@ class Settings:
     before_end: float = 120.0  # collect this long before the time limit of a Slurm job; 0: never
 
     @staticmethod
-    def from_json(values: Mapping[str, Any]) -> Settings:
+    def from_json(values: Mapping[str, Any]) -> WatchSettings:
         lists = {key: tuple(value) for key, value in values.items() if isinstance(value, list)}
-        return Settings(**{**values, **lists})
+        return WatchSettings(**{**values, **lists})
 
     @property
     def directory(self) -> Path:
@@ -52,7 +52,7 @@ class Settings:
         return Path(self.output_dir.replace("{log_dir}", log_dir))
 
 
-def check(settings: Settings) -> None:
+def check(settings: WatchSettings) -> None:
     """Check early what would otherwise fail only when the job hangs."""
     if not 1 <= settings.exit_status <= 255:
         raise BadInput(
@@ -75,16 +75,16 @@ def check(settings: Settings) -> None:
 _ALLOWED_CUDA = ("suspects", "all", "none")
 
 
-def read_file(path: str) -> Settings:
+def read_file(path: str) -> WatchSettings:
     """The section of a job file; other sections are ignored."""
     text = _read(path)
     try:
         # A merge of merges of aliases is a line in a file, and endless in memory.
         made = confined(lambda: _plain(path, text), PARSE_SECONDS, PARSE_MEMORY)
-    except Refused as refused:
+    except ConfinedFailed as refused:
         raise BadInput(f"cannot read {path}: {refused}") from None
     if isinstance(made, dict):
-        return Settings(**made)
+        return WatchSettings(**made)
     what, why, hint = made
     raise BadInput(what, *why, hint=hint)
 
@@ -97,7 +97,7 @@ def _plain(path: str, text: str) -> dict[str, Any] | tuple[str, tuple[str, ...],
         return error.what, error.why, error.hint
 
 
-def _settings(path: str, text: str) -> Settings:
+def _settings(path: str, text: str) -> WatchSettings:
     content = _load(path, text)
     section = content.get(SECTION)
     if section is None:
@@ -109,7 +109,7 @@ def _settings(path: str, text: str) -> Settings:
         raise BadInput(f"{path}: `{SECTION}` must be a section, not {_shown(section)}")
     values = {str(key): _checked(path, str(key), value) for key, value in section.items()}
     # As srt-slurm has it: a section without `enabled: true` is switched off.
-    settings = replace(Settings(enabled=False), **values)
+    settings = replace(WatchSettings(enabled=False), **values)
     if "wait_seconds" not in values and "hang_after" not in values and "every" not in values:
         settings = replace(settings, wait_seconds=(USUAL_WAIT,))
     log_dir = content.get("log_dir")
@@ -147,7 +147,7 @@ def _load(path: str, text: str) -> Mapping[str, Any]:
 
 
 def _checked(path: str, key: str, value: Any) -> Any:
-    known = {field.name: field.default for field in fields(Settings)}
+    known = {field.name: field.default for field in fields(WatchSettings)}
     where = f"{path}: {SECTION}.{key}"
     if key not in known:
         near = difflib.get_close_matches(key, known, n=1)

@@ -14,15 +14,15 @@ from rankdbg.investigations.stillness import Stillness
 from rankdbg.investigations.watch.collections import (
     Collection,
     Folders,
-    Judged,
+    JudgedJob,
     UnderWay,
     collect,
     collect_quickly,
     look_at,
 )
 from rankdbg.investigations.watch.notifying import tell
-from rankdbg.investigations.watch.reconnecting import Reaching, Troubles
-from rankdbg.investigations.watch.watch_settings import Settings
+from rankdbg.investigations.watch.reconnecting import Reaching, WatchFailures
+from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.session import Session
 from rankdbg.text.amounts import duration
 from rankdbg.types import Rank
@@ -45,7 +45,7 @@ class Watcher:
     def __init__(
         self,
         reaching: Reaching,
-        settings: Settings,
+        settings: WatchSettings,
         say: Callable[[str], None],
         job: str,
         as_text: Callable[[JobVerdict], str],
@@ -63,7 +63,7 @@ class Watcher:
         self._stillness = Stillness()
         self._folders = Folders(settings.directory, as_text)
         self.collecting = UnderWay()
-        self._troubles = Troubles(say)
+        self._troubles = WatchFailures(say)
         self._pause = SHORTEST_PAUSE
         self._not_before = 0.0  # of the next attempt
         self._started = time.monotonic() if started is None else started
@@ -226,7 +226,7 @@ class Watcher:
             return False
         return self._note_hang(session, judged, why)
 
-    def _note_hang(self, session: Session, judged: Judged, why: str) -> bool:
+    def _note_hang(self, session: Session, judged: JudgedJob, why: str) -> bool:
         self._hung = True
         collection = self._keep(session, judged, why)
         tell(self._settings, collection.summary, self._say)
@@ -285,7 +285,7 @@ class Watcher:
     def _collect(self, session: Session, ranks: Sequence[Rank], why: str) -> None:
         self._keep(session, look_at(session, ranks, self._rules), why)
 
-    def _keep(self, session: Session, judged: Judged, why: str) -> Collection:
+    def _keep(self, session: Session, judged: JudgedJob, why: str) -> Collection:
         with self.collecting:
             collection = collect(session, judged, self._folders, why, self._settings.cuda)
         self._say_collected(collection, why)
@@ -337,7 +337,7 @@ class TimeLimit:
         return max(1.0, end - time.time())
 
 
-def _rules(settings: Settings, say: Callable[[str], None]) -> list[HangRule]:
+def _rules(settings: WatchSettings, say: Callable[[str], None]) -> list[HangRule]:
     """The rule files may have been changed or removed since the watch began."""
     try:
         return load_hang_rules(settings.rules)

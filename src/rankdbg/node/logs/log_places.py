@@ -91,7 +91,7 @@ class _Finder:
                     if not forwarded:
                         launched = replace(_opened(file), job=launchers[pid], role="launcher")
                         self.files.append(launched)
-        by_job: dict[str, list[open_logs.Holding]] = {}
+        by_job: dict[str, list[open_logs.OpenDescriptors]] = {}
         for pid, holding in holdings.items():
             if holding.pipes:
                 job = self._by_pid[pid].job if pid in self._by_pid else launchers[pid]
@@ -111,7 +111,7 @@ class _Finder:
                     self.files.append(replace(_of_process(process, file), ended=True))
 
     def _forwarded_by(
-        self, launcher: open_logs.Holding, holdings: Mapping[int, open_logs.Holding]
+        self, launcher: open_logs.OpenDescriptors, holdings: Mapping[int, open_logs.OpenDescriptors]
     ) -> list[Process]:
         """The ranks whose output this launcher reads, and so writes into its own."""
         return [

@@ -35,7 +35,7 @@ class OpenFile:
 
 
 @dataclass
-class Holding:
+class OpenDescriptors:
     """What one process holds open that matters here."""
 
     files: list[OpenFile] = field(default_factory=list)
@@ -50,21 +50,23 @@ class Holding:
         return {channel for channel in self.into if channel.startswith("pipe:")}
 
 
-def read_holdings(pids: Iterable[int]) -> tuple[dict[int, Holding], list[int]]:
+def read_holdings(pids: Iterable[int]) -> tuple[dict[int, OpenDescriptors], list[int]]:
     """By pid, and those that cannot be looked into in time."""
     return processes.read_all(pids, _holding)
 
 
-def read_others(apart_from: Iterable[int]) -> dict[int, Holding]:
+def read_others(apart_from: Iterable[int]) -> dict[int, OpenDescriptors]:
     """Of all other processes: who reads from pipes may be anybody."""
     others, _ = read_holdings(set(processes.all_pids()) - {os.getpid(), *apart_from})
     return others
 
 
-def readers_of(writers: Iterable[Holding], others: Mapping[int, Holding]) -> dict[int, Holding]:
+def readers_of(
+    writers: Iterable[OpenDescriptors], others: Mapping[int, OpenDescriptors]
+) -> dict[int, OpenDescriptors]:
     """Those that read what these write into pipes, and so on, as far as that goes."""
     pipes = {pipe for holding in writers for pipe in holding.pipes}
-    found: dict[int, Holding] = {}
+    found: dict[int, OpenDescriptors] = {}
     for _ in range(_LONGEST_CHAIN):
         new = {
             pid: holding
@@ -76,8 +78,8 @@ def readers_of(writers: Iterable[Holding], others: Mapping[int, Holding]) -> dic
     return found
 
 
-def _holding(pid: int) -> Holding:
-    holding = Holding()
+def _holding(pid: int) -> OpenDescriptors:
+    holding = OpenDescriptors()
     seen: set[tuple[str, Stream]] = set()
     for name, target in descriptors.targets(pid):
         if target.startswith(("pipe:", _PTY)) or target in _PTY_MASTERS:
@@ -90,7 +92,7 @@ def _holding(pid: int) -> Holding:
     return holding
 
 
-def _hold_channel(holding: Holding, pid: int, name: str, target: str) -> None:
+def _hold_channel(holding: OpenDescriptors, pid: int, name: str, target: str) -> None:
     if target in _PTY_MASTERS:
         holding.behind.add(f"{_PTY}{dict(descriptors.info(pid, name)).get('tty-index', '')}")
     elif name in ("1", "2"):

@@ -74,7 +74,7 @@ def _directory() -> dict[str, Any]:
         return _finding(True, "will be created when an agent starts")
     try:
         rendezvous.check(directory)
-    except (OSError, rendezvous.Refused) as refusal:
+    except (OSError, rendezvous.DirectoryRefused) as refusal:
         return _finding(False, str(refusal))
     return _finding(True, "is private to this user")
 
@@ -106,7 +106,7 @@ def _debuggers(deadline: float) -> dict[str, Any]:
         for name, probe in (("pystack", pystack), ("gdb", gdb)):
             try:
                 there = probe.executable() is not None
-            except offers.Lacking:
+            except offers.MissingTool:
                 found[name] = _finding(None, "not installed; rankdbg sends its own when needed")
                 continue
             if not there:

@@ -21,7 +21,7 @@ _JOURNAL_SECONDS = 3.0
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
 
-class Unreadable(Exception):
+class KernelLogUnreadable(Exception):
     """Why it cannot be read."""
 
 
@@ -87,9 +87,11 @@ def _journal(since: float, why: OSError) -> Iterator[tuple[float, str]]:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        raise Unreadable(f"/dev/kmsg: {why.strerror}, and the journal does not respond") from None
+        raise KernelLogUnreadable(
+            f"/dev/kmsg: {why.strerror}, and the journal does not respond"
+        ) from None
     if not done.stdout:
-        raise Unreadable(f"/dev/kmsg: {why.strerror}, and the journal shows nothing")
+        raise KernelLogUnreadable(f"/dev/kmsg: {why.strerror}, and the journal shows nothing")
     for line in done.stdout.decode(errors="replace").splitlines():
         moment, _, rest = line.partition(" ")
         text = rest.partition(" kernel: ")[2]

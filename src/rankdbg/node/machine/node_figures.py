@@ -31,7 +31,7 @@ def answer(question: ReadHealth, ranks: Sequence[Process]) -> dict[str, Any]:
     hits, why = [], ""
     try:
         hits = kernel_log.find(patterns, time.time() - question.within)
-    except kernel_log.Unreadable as unreadable:
+    except kernel_log.KernelLogUnreadable as unreadable:
         why = str(unreadable)
     told = look(ranks, question.places)
     if not any(process.alive for process in ranks):

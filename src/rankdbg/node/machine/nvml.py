@@ -45,7 +45,7 @@ SLOWED_BY = {
 }
 
 
-class Memory(ctypes.Structure):
+class NvmlMemory(ctypes.Structure):
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))
 
 
@@ -58,7 +58,7 @@ class ComputeProcess(ctypes.Structure):
     )
 
 
-class Refused(Exception):
+class NvmlError(Exception):
     """NVML returned an error, with its text."""
 
 
@@ -71,7 +71,7 @@ class Nvml:
     def must(self, function: str, *arguments: Any) -> None:
         status = getattr(self._library, function)(*arguments)
         if status != SUCCESS:
-            raise Refused(self._library.nvmlErrorString(status).decode(errors="replace"))
+            raise NvmlError(self._library.nvmlErrorString(status).decode(errors="replace"))
 
     def try_call(self, function: str, *arguments: Any) -> int | None:
         """Its status; None if this driver has no such function."""
@@ -80,7 +80,7 @@ class Nvml:
             return None
         status = int(found(*arguments))
         if status in (GPU_IS_LOST, RESET_REQUIRED):
-            raise Refused(self._library.nvmlErrorString(status).decode(errors="replace"))
+            raise NvmlError(self._library.nvmlErrorString(status).decode(errors="replace"))
         return status
 
     def count(self) -> int:
@@ -94,7 +94,7 @@ class Nvml:
     def describe(self, index: int) -> dict[str, Any]:
         device = c_void_p()
         self.must("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(device))
-        memory = Memory()
+        memory = NvmlMemory()
         has_memory = self.try_call("nvmlDeviceGetMemoryInfo", device, byref(memory)) == SUCCESS
         ecc = (device, c_int(UNCORRECTED), c_int(VOLATILE))
         return {
@@ -169,7 +169,7 @@ def load() -> Any:
             return ctypes.CDLL(name)
         except OSError:
             continue
-    raise Refused(f"no NVIDIA driver found ({LIBRARIES[0]} is missing)")
+    raise NvmlError(f"no NVIDIA driver found ({LIBRARIES[0]} is missing)")
 
 
 def say(line: dict[str, Any]) -> None:
@@ -182,7 +182,7 @@ def main() -> None:
     try:
         nvml = Nvml(load())
         count = nvml.count()
-    except Refused as refusal:
+    except NvmlError as refusal:
         say({"why": str(refusal)})
         return
     say({"gpus": count, "driver": nvml.driver()})
@@ -190,7 +190,7 @@ def main() -> None:
         say({"asking": index})
         try:
             say({"gpu": {"index": index, **nvml.describe(index)}})
-        except Refused as refusal:
+        except NvmlError as refusal:
             say({"gpu": {"index": index, "error": str(refusal)}})
 
 

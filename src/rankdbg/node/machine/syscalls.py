@@ -88,7 +88,7 @@ def _names() -> dict[int, str]:
     return {numbers[column]: name for name, numbers in _NUMBERS.items() if numbers[column] >= 0}
 
 
-class Wait(NamedTuple):
+class SyscallWait(NamedTuple):
     """Empty for a thread that runs or may not be traced."""
 
     call: str = ""
@@ -96,18 +96,18 @@ class Wait(NamedTuple):
     timer: float | None = None  # seconds until it ends by itself; 0: never; None: not known
 
 
-def waits_in(pid: int) -> Wait:
+def waits_in(pid: int) -> SyscallWait:
     """The system call of the main thread of a process."""
     call = _current_call(pid)
     for _ in range(_ATTEMPTS):
         if not (call.name and call.arguments):
-            return Wait(call.name)
+            return SyscallWait(call.name)
         on, timer = _waits_on(pid, _target_of_call(pid, *call)), _timer(pid, *call)
         # A thread that has moved on has put something else where the time was.
         before, call = call, _current_call(pid)
         if call == before:
-            return Wait(call.name, on, timer)
-    return Wait(before.name, on)
+            return SyscallWait(call.name, on, timer)
+    return SyscallWait(before.name, on)
 
 
 ANY_CHILD = -1

@@ -48,7 +48,7 @@ def _vitals(
 ) -> dict[str, Any]:
     pid = stat.pid
     # A process in state D may hold the lock of its memory map; running ones need no command.
-    wait = syscalls.waits_in(pid) if stat.state == "S" else syscalls.Wait()
+    wait = syscalls.waits_in(pid) if stat.state == "S" else syscalls.SyscallWait()
     below = _below(pid, families)[:_MOST_BELOW]
     others_ready = _others_ready(stat, below, interruptions)
     counters = _counters(stat)

@@ -35,7 +35,7 @@ class ProbeFailed(Exception):
     """Why nothing could be read, for the user."""
 
 
-class Kind(NamedTuple):
+class ProbeKind(NamedTuple):
     module: str
     tool: str
     at_once: int  # a debugger that has read the symbols of torch takes half a gigabyte
@@ -44,10 +44,10 @@ class Kind(NamedTuple):
 
 # As questions name them.
 PROBES = {
-    "py-spy": Kind("pyspy", "py-spy", 8, 60.0),
-    "native": Kind("pystack", "pystack", 8, 20.0),
-    "gdb": Kind("gdb", "gdb", 4, 60.0),
-    "cuda": Kind("cudagdb", "cuda-gdb", 2, 60.0),
+    "py-spy": ProbeKind("pyspy", "py-spy", 8, 60.0),
+    "native": ProbeKind("pystack", "pystack", 8, 20.0),
+    "gdb": ProbeKind("gdb", "gdb", 4, 60.0),
+    "cuda": ProbeKind("cudagdb", "cuda-gdb", 2, 60.0),
 }
 
 
@@ -56,7 +56,7 @@ PROBES = {
 ENTRY_POINTS = "rankdbg.probes"
 
 
-def find_probe(engine: str) -> tuple[Probe, Kind]:
+def find_probe(engine: str) -> tuple[Probe, ProbeKind]:
     """Raises ProbeFailed if there is no such probe here, or it cannot be loaded."""
     kind = PROBES.get(engine)
     place = f"rankdbg.node.probes.{kind.module}" if kind else _added(engine)
@@ -66,7 +66,7 @@ def find_probe(engine: str) -> tuple[Probe, Kind]:
         raise ProbeFailed(f"the probe {engine} cannot be loaded: {error}") from None
     if kind is None:
         limits = getattr(module, "AT_ONCE", 4), getattr(module, "LONGEST", 20.0)
-        kind = Kind(place, engine, *limits)
+        kind = ProbeKind(place, engine, *limits)
     probe: Probe = module
     return probe, kind
 

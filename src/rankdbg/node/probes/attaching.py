@@ -24,7 +24,7 @@ LOOKS, BETWEEN_LOOKS = 4, 0.03
 GUARD_SECONDS = attach_guard.TERM_SECONDS + attach_guard.SETTLE_SECONDS + 1.0
 
 
-class Ran(NamedTuple):
+class CommandResult(NamedTuple):
     status: int
     output: str
     complaint: str
@@ -75,7 +75,7 @@ def _threads(pid: int) -> list[int]:
         return [pid]
 
 
-def run(words: list[str], pid: int, seconds: float, untouched: float = 0.0) -> Ran:
+def run(words: list[str], pid: int, seconds: float, untouched: float = 0.0) -> CommandResult:
     """A program that attaches to this process, to its end. Raises ProbeFailed if it does not
     come to one in time; then too the process runs on. For its first `untouched` seconds it is
     not ended in any case, and if need be left behind."""
@@ -97,7 +97,7 @@ def run(words: list[str], pid: int, seconds: float, untouched: float = 0.0) -> R
             start_new_session=True,  # a ^C is for us, who end it in order
         )
         guard.wait(timeout=seconds if seconds < untouched else seconds + GUARD_SECONDS + 1.0)
-        ran = Ran(guard.returncode, _text(output), _text(complaint))
+        ran = CommandResult(guard.returncode, _text(output), _text(complaint))
     except subprocess.TimeoutExpired:
         why = f"hangs in the kernel with process {pid}"
         if seconds < untouched:

@@ -29,7 +29,7 @@ FOLDING_SECONDS = 60.0
 
 
 def fold_memray(file: int, python: Mapping[str, Any] | None) -> bytes | None:
-    """None if that cannot be done: the record itself still comes home."""
+    """None if that cannot be done: the record itself is still sent."""
     if python is None:
         return None
     words = [str(python.get("executable")), "-c", _PROGRAM, f"/dev/fd/{file}"]

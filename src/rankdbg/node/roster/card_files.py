@@ -21,7 +21,7 @@ def read_cards(
     directory: str, names: Iterable[str] | None = None
 ) -> dict[str, dict[str, Any] | None]:
     """By file name, all if no names are given; None for a file that is not a card. Raises OSError
-    or Refused."""
+    or DirectoryRefused."""
     descriptor = rendezvous.open_checked(directory)
     try:
         if names is None:

@@ -39,7 +39,7 @@ def is_contained(directory: str) -> bool:
 def find_card(directory: str) -> tuple[dict[str, Any], str] | None:
     """The card of the one process whose directory this is, with the pids that processes have here
     (`ppid_inside`: as its agent knows its parent), and the path of its file. Raises OSError or
-    Refused."""
+    DirectoryRefused."""
     pid = rendezvous.pid_of_root(directory)
     stat, inside = processes.read_stat(pid), processes.pid_inside(pid)
     namespace = processes.namespaces(pid)[0]
@@ -61,7 +61,7 @@ def find_card(directory: str) -> tuple[dict[str, Any], str] | None:
 
 def find_dead(directory: str, job: object) -> list[tuple[dict[str, Any], str]]:
     """The cards of dead processes in the container of the process whose directory this is, and the
-    paths of their files. Their pids are those that they had inside. Raises OSError or Refused."""
+    paths of their files. Their pids are those that they had inside. Raises OSError or DirectoryRefused."""
     pid = rendezvous.pid_of_root(directory)
     namespace = processes.namespaces(pid)[0]
     descriptor = open_without_links(pid, directory)

@@ -60,7 +60,7 @@ class Process(Member):
         return other
 
 
-class Found:
+class FoundProcesses:
     """`directories`: of agents, and whether each is usable; `carded`: living processes with a
     card; `pids`: all processes that were examined; `contained`: the pids here of processes that were
     seen in containers, by namespace, pid and start inside."""
@@ -80,25 +80,29 @@ class Found:
         self.contained = {**(contained or {})}
         self.containers: set[tuple[int, int]] = set()  # whose dead processes were looked for
 
-    def copy(self) -> Found:
-        other = Found(self.notes, self.directories, self.pids, self.contained)
+    def copy(self) -> FoundProcesses:
+        other = FoundProcesses(self.notes, self.directories, self.pids, self.contained)
         other.processes, other.carded = [*self.processes], {*self.carded}
         return other
 
 
-def find_processes(others: Collection[int] = (), before: Found | None = None) -> Found:
+def find_processes(
+    others: Collection[int] = (), before: FoundProcesses | None = None
+) -> FoundProcesses:
     """Processes with an agent by their cards, those without by /proc. `others` are always
     included."""
-    found = Found(contained=before.contained if before else None)
+    found = FoundProcesses(contained=before.contained if before else None)
     _list_directories([rendezvous.directory()], found)
     _look_at_new(found, others)
     return found
 
 
-def find_more(before: Found, others: Collection[int], changed: Collection[str]) -> Found:
+def find_more(
+    before: FoundProcesses, others: Collection[int], changed: Collection[str]
+) -> FoundProcesses:
     """The same at lower cost: only new processes in /proc, and only cards in directories that have
     `changed`."""
-    found = Found(before.notes, before.directories, before.pids, before.contained)
+    found = FoundProcesses(before.notes, before.directories, before.pids, before.contained)
     for process in before.processes:
         if not process.files or os.path.dirname(process.files[0]) not in changed:
             found.processes.append(process)
@@ -114,12 +118,12 @@ def find_more(before: Found, others: Collection[int], changed: Collection[str]) 
     return found
 
 
-def _list_directories(directories: Iterable[str], found: Found) -> None:
+def _list_directories(directories: Iterable[str], found: FoundProcesses) -> None:
     for directory in directories:
         found.directories[directory] = _add_carded(directory, found)
 
 
-def _look_at_new(found: Found, others: Collection[int]) -> None:
+def _look_at_new(found: FoundProcesses, others: Collection[int]) -> None:
     new = _python_processes(found)
     for pid, (_, environ) in new.items():
         is_ours = processes.owner(pid) == os.geteuid()
@@ -142,7 +146,9 @@ def _own_directory(pid: int, environ: Mapping[str, str]) -> str:
     return containers.directory_of(pid, environ) or (os.path.abspath(named) if named else "")
 
 
-def _add_starters(found: Found, new: Mapping[int, tuple[list[str], dict[str, str]]]) -> None:
+def _add_starters(
+    found: FoundProcesses, new: Mapping[int, tuple[list[str], dict[str, str]]]
+) -> None:
     """Processes without numbers that have started processes with numbers: launchers, and a first
     rank that starts its own script again for the others."""
     listed = {process.pid for process in found.processes}
@@ -166,14 +172,14 @@ def _just_started(pid: int, directories: Iterable[str]) -> Process | None:
     """A process whose card was written after the directory was listed."""
     name = f"{pid}.json"
     for directory in directories:
-        with contextlib.suppress(OSError, rendezvous.Refused):
+        with contextlib.suppress(OSError, rendezvous.DirectoryRefused):
             for card in read_cards(directory, [name]).values():
                 if card is not None and card["pid_namespace"] == rendezvous.pid_namespace():
                     return _from_card(card, os.path.join(directory, name))
     return None
 
 
-def _add_contained(directory: str, found: Found) -> None:
+def _add_contained(directory: str, found: FoundProcesses) -> None:
     """The one process whose agents' directory this is, in a container, and the dead ones of its job
     there."""
     try:
@@ -181,7 +187,7 @@ def _add_contained(directory: str, found: Found) -> None:
         dead = _dead_beside(directory, contained[0], found) if contained else []
     except OSError:
         return
-    except rendezvous.Refused as refusal:
+    except rendezvous.DirectoryRefused as refusal:
         found.notes.append(f"agents cannot be found: {refusal}")
         return
     if contained is not None:
@@ -194,7 +200,7 @@ def _add_contained(directory: str, found: Found) -> None:
         found.contained[key] = process.pid
 
 
-def _dead_beside(directory: str, living: dict[str, Any], found: Found) -> list[Process]:
+def _dead_beside(directory: str, living: dict[str, Any], found: FoundProcesses) -> list[Process]:
     """Looked for once in each container. One that was never seen here has the pid that it had
     inside."""
     status = os.stat(directory)
@@ -208,7 +214,7 @@ def _dead_beside(directory: str, living: dict[str, Any], found: Found) -> list[P
     return dead
 
 
-def _add_carded(directory: str, found: Found) -> bool:
+def _add_carded(directory: str, found: FoundProcesses) -> bool:
     """The processes that have a card in a directory. False if no other cards may be used: if other
     users can write there, they could redirect questions to their own processes."""
     if containers.is_contained(directory):
@@ -216,7 +222,7 @@ def _add_carded(directory: str, found: Found) -> bool:
         return False
     try:
         cards = read_cards(directory)
-    except (OSError, rendezvous.Refused) as refusal:
+    except (OSError, rendezvous.DirectoryRefused) as refusal:
         if os.path.exists(directory):
             found.notes.append(f"agents cannot be found: {refusal}")
         return False
@@ -273,7 +279,7 @@ def _why_not_asked(pid: int) -> str:
     return f"it runs as {name}; to use its agent, run rankdbg as {name}"
 
 
-def _python_processes(found: Found) -> dict[int, tuple[list[str], dict[str, str]]]:
+def _python_processes(found: FoundProcesses) -> dict[int, tuple[list[str], dict[str, str]]]:
     pids = {*processes.all_pids()}
     new = pids - found.carded - found.pids - {os.getpid()}
     candidates = [pid for pid in sorted(new) if processes.is_python(pid)]

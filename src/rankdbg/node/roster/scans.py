@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from rankdbg.node.machine import processes
 from rankdbg.node.roster import discovery
-from rankdbg.node.roster.discovery import Found, Process
+from rankdbg.node.roster.discovery import FoundProcesses, Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TICK = 50_000_000
 
 
 class _Scan(NamedTuple):
-    found: Found
+    found: FoundProcesses
     others: frozenset[int]
     at: float  # the time of the last full scan
     directories: dict[str, object]  # the state of each before it was listed
@@ -38,16 +38,16 @@ class Scans:
     def __init__(self) -> None:
         self._last: _Scan | None = None
 
-    def scan(self, others: Collection[int] = ()) -> Found:
+    def scan(self, others: Collection[int] = ()) -> FoundProcesses:
         """A full scan."""
         states = self._states()
         wanted, at = frozenset(others), time.monotonic()
         return self._keep(wanted, at, states, self._found(others))
 
-    def _found(self, others: Collection[int]) -> Found:
+    def _found(self, others: Collection[int]) -> FoundProcesses:
         return discovery.find_processes(others, self._last.found if self._last else None)
 
-    def update(self, others: Collection[int] | None = None) -> Found:
+    def update(self, others: Collection[int] | None = None) -> FoundProcesses:
         """The same at lower cost. None: the same others as the last time."""
         last = self._last
         wanted = last.others if last and others is None else frozenset(others or ())
@@ -72,8 +72,8 @@ class Scans:
         return {d: _state(d) for d in (self._last.directories if self._last else ())}
 
     def _keep(
-        self, others: frozenset[int], at: float, states: dict[str, object], found: Found
-    ) -> Found:
+        self, others: frozenset[int], at: float, states: dict[str, object], found: FoundProcesses
+    ) -> FoundProcesses:
         # A new directory may have changed while it was listed.
         directories = {d: states.get(d, time.monotonic_ns()) for d in found.directories}
         self._last = _Scan(found, others, at, directories)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rankdbg.verdicts.collectives.mismatches import Mismatch, find_mismatches
-from rankdbg.verdicts.collectives.orders import Departure, find_departure
-from rankdbg.verdicts.collectives.process_groups import Group, Job
+from rankdbg.verdicts.collectives.orders import CountDifference, find_departure
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup, TracedJob
 from rankdbg.verdicts.collectives.schedules import MissedMessage, find_missed_message
 from rankdbg.verdicts.collectives.traces import Operation, Trace
 from rankdbg.verdicts.collectives.waits import Wait, final_sets, find_waits
@@ -26,12 +26,12 @@ class Culprit:
 
     ranks: tuple[int, ...]
     reason: Reason
-    group: Group
+    group: ProcessGroup
     operation: Operation
     waiting: tuple[int, ...]  # those in that operation
     found: Operation | None = None  # of a mismatch: what these ranks have in its place
     inside: Wait | None = None  # what they have not come out of themselves
-    departure: Departure | None = None  # of a circle: how these left the order of the others
+    departure: CountDifference | None = None  # of a circle: how these left the order of the others
     missed: MissedMessage | None = None  # or the schedule of messages
 
     @property
@@ -42,7 +42,7 @@ class Culprit:
 
 @dataclass(frozen=True)
 class CollectiveFindings:
-    job: Job
+    job: TracedJob
     waits: dict[int, Wait]
     culprits: tuple[Culprit, ...]
     undecided: tuple[Wait, ...]  # one of each set of ranks that are all in, and none comes out
@@ -58,7 +58,7 @@ def judge(
     why_absent: str = "it left no evidence",
     longer_than: float = SETTLED_SECONDS,
 ) -> CollectiveFindings:
-    job = Job(traces, why_absent)
+    job = TracedJob(traces, why_absent)
     mismatches = find_mismatches(job)
     waits = find_waits(job, mismatches, longer_than)
     odd = {rank for mismatch in mismatches if mismatch.pending for rank in mismatch.odd}
@@ -83,7 +83,7 @@ def judge(
 
 
 def _culprits_of(
-    job: Job, final: frozenset[int], waits: dict[int, Wait], odd: set[int]
+    job: TracedJob, final: frozenset[int], waits: dict[int, Wait], odd: set[int]
 ) -> list[tuple[int, Reason]]:
     if len(final) == 1:
         (rank,) = final
@@ -104,7 +104,7 @@ def _culprits_of(
     return [(rank, "circle") for rank in _out_of_order(job, final, waits)]
 
 
-def _out_of_order(job: Job, final: frozenset[int], waits: dict[int, Wait]) -> Iterable[int]:
+def _out_of_order(job: TracedJob, final: frozenset[int], waits: dict[int, Wait]) -> Iterable[int]:
     """Of a circle. Where messages are waited for and nothing tells, all of it: one end may have
     sent too few, or the other expect too many."""
     if departure := find_departure(job, final, waits):
@@ -116,7 +116,7 @@ def _out_of_order(job: Job, final: frozenset[int], waits: dict[int, Wait]) -> It
     return _most_waited_for(final, waits)
 
 
-def _reason_alone(job: Job, rank: int, waits: dict[int, Wait], odd: set[int]) -> Reason:
+def _reason_alone(job: TracedJob, rank: int, waits: dict[int, Wait], odd: set[int]) -> Reason:
     if job.traces[rank].absent:
         return "absent"
     waited_for = [wait for wait in waits.values() if rank in wait.others]
@@ -135,14 +135,14 @@ def _not_started(inside: Sequence[Wait]) -> list[int]:
     return unstarted if len(unstarted) * 2 <= len(inside) else []
 
 
-def _lagging(job: Job, inside: Sequence[Wait]) -> list[int]:
+def _lagging(job: TracedJob, inside: Sequence[Wait]) -> list[int]:
     """All are in the same operations, but the programs of most have gone on to issue others,
     and a few have not."""
     if any(wait.why not in ("together", "elsewhere") for wait in inside):
         return []
     ranks = {wait.rank for wait in inside}
     lagging = set()
-    seen: set[tuple[Group, bool, int]] = set()
+    seen: set[tuple[ProcessGroup, bool, int]] = set()
     for wait in inside:
         for op in job.traces[wait.rank].pending():
             group = job.group(wait.rank, op.group)
@@ -170,8 +170,8 @@ def _explaining(rank: int, reason: Reason, waits: dict[int, Wait]) -> Wait:
     own = waits.get(rank)
     if own is not None and reason in ("behind", "not started", "lagging"):
         return own
-    sizes: Counter[tuple[Group, str, int]] = Counter()
-    example: dict[tuple[Group, str, int], Wait] = {}
+    sizes: Counter[tuple[ProcessGroup, str, int]] = Counter()
+    example: dict[tuple[ProcessGroup, str, int], Wait] = {}
     for wait in waits.values():
         if rank in wait.others:
             key = (wait.group, wait.operation.name, wait.operation.number)
@@ -185,12 +185,12 @@ def _explaining(rank: int, reason: Reason, waits: dict[int, Wait]) -> Wait:
 
 
 def _folded(
-    job: Job,
+    job: TracedJob,
     found: Sequence[tuple[int, Reason, Wait]],
     waits: dict[int, Wait],
     finals: Sequence[frozenset[int]],
 ) -> tuple[Culprit, ...]:
-    folded: dict[tuple[Reason, Group, str, int], list[tuple[int, Wait]]] = {}
+    folded: dict[tuple[Reason, ProcessGroup, str, int], list[tuple[int, Wait]]] = {}
     for rank, reason, wait in found:
         op = wait.operation
         folded.setdefault((reason, wait.group, op.name, op.number), []).append((rank, wait))

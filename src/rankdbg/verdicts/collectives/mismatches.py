@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from rankdbg.verdicts.collectives.process_groups import Group, Job
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup, TracedJob
 from rankdbg.verdicts.collectives.traces import Operation, Sizes
 
 Kind = Literal["operation", "order", "size", "dtype"]
@@ -30,7 +30,7 @@ _ALIKE = {
 
 @dataclass(frozen=True)
 class Mismatch:
-    group: Group
+    group: ProcessGroup
     number: int
     kind: Kind
     expected: Operation  # what most ranks have there
@@ -41,7 +41,7 @@ class Mismatch:
     even: bool  # no side is larger
 
 
-def find_mismatches(job: Job) -> list[Mismatch]:
+def find_mismatches(job: TracedJob) -> list[Mismatch]:
     """The first of each group and of each odd set of ranks: what comes after is its result."""
     found: list[Mismatch] = []
     for group in job.groups:
@@ -54,7 +54,7 @@ def find_mismatches(job: Job) -> list[Mismatch]:
     return found
 
 
-def _at(job: Job, group: Group, number: int) -> list[Mismatch]:
+def _at(job: TracedJob, group: ProcessGroup, number: int) -> list[Mismatch]:
     issued = {
         rank: op for rank in group.members if (op := job.collectives(rank, group).get(number))
     }
@@ -118,7 +118,7 @@ def _kind(expected: Operation, found: Operation) -> Kind:
     return "dtype" if _dtypes(expected) != _dtypes(found) else "size"
 
 
-def _is_swapped(job: Job, group: Group, number: int, usual: int, odd: int) -> bool:
+def _is_swapped(job: TracedJob, group: ProcessGroup, number: int, usual: int, odd: int) -> bool:
     """Whether each of two ranks has come, next or before, to what the other has here."""
     one, other = job.collectives(usual, group), job.collectives(odd, group)
     return any(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.collectives.traces import Operation, Trace
-from rankdbg.verdicts.collectives.worlds import Recorded
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives
 from rankdbg.wire.node_answers import NcclCommunicator, NcclRank
 
 # (communicator, its rank, operation) -> how many it has launched
@@ -33,7 +33,7 @@ def counts_of(communicators: Sequence[NcclCommunicator]) -> Counts:
 
 def traces_of(
     before: Sequence[NcclCommunicator], after: Sequence[NcclCommunicator], ranks: Sequence[Rank]
-) -> list[Recorded]:
+) -> list[RecordedCollectives]:
     """Of all ranks with a number, for communicators on which nothing has happened between two looks."""
     numbered = [rank for rank in ranks if rank.number is not None]
     first = counts_of(before)
@@ -45,7 +45,7 @@ def traces_of(
             for operation in sorted({name for count in members.values() for name in count[1]}):
                 _add(traces, each, operation, members)
     return [
-        Recorded(found.rank, found.trace(), size=len(numbered))
+        RecordedCollectives(found.rank, found.trace(), size=len(numbered))
         for found in traces.values()
         if any(each.operations for each in traces.values())
     ]

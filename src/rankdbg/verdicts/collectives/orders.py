@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rankdbg.process.dimensions import dimension_of
-from rankdbg.verdicts.collectives.process_groups import Group, Job
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup, TracedJob
 from rankdbg.verdicts.collectives.traces import Operation
 from rankdbg.verdicts.collectives.waits import Wait
 
@@ -21,18 +21,20 @@ _ENOUGH = 2  # earlier collectives tell what is usual
 
 
 @dataclass(frozen=True)
-class Departure:
+class CountDifference:
     """Ranks that have entered another number of collectives before one than the others."""
 
     ranks: tuple[int, ...]
     before: Wait  # one that is in the collective before which is counted
-    counted: Group  # as one of these ranks knows it
+    counted: ProcessGroup  # as one of these ranks knows it
     entered: int  # by these ranks; so far, if they are not yet in that collective
     usual: int
     by_peers: bool  # else by what was entered before earlier ones
 
 
-def find_departure(job: Job, circle: Iterable[int], waits: Mapping[int, Wait]) -> Departure | None:
+def find_departure(
+    job: TracedJob, circle: Iterable[int], waits: Mapping[int, Wait]
+) -> CountDifference | None:
     """None if the histories do not tell, or are too short."""
     members = sorted(circle)
     inside = [waits[rank] for rank in members]
@@ -53,17 +55,17 @@ def find_departure(job: Job, circle: Iterable[int], waits: Mapping[int, Wait]) -
     return None
 
 
-def _kind(group: Group) -> str:
+def _kind(group: ProcessGroup) -> str:
     """What groups of different ranks have in common: their dimension, else their size."""
     return dimension_of(group.description) or group.description or f"of {len(group.members)}"
 
 
 def _departure(
-    job: Job, left: list[int], before: Wait, kind: str, usual: int, by_peers: bool
-) -> Departure:
+    job: TracedJob, left: list[int], before: Wait, kind: str, usual: int, by_peers: bool
+) -> CountDifference:
     counted = _of_kind(job, left[0], kind)[-1]
     entered = _entered_before(job, left[0], before, kind)
-    return Departure(
+    return CountDifference(
         tuple(left),
         before,
         job.group(left[0], counted.group),
@@ -74,7 +76,7 @@ def _departure(
 
 
 def _usual_counts(
-    job: Job, circle: list[int], before: Wait, kind: str
+    job: TracedJob, circle: list[int], before: Wait, kind: str
 ) -> Iterable[tuple[int, bool]]:
     """How many others have entered before this one; and how many it should be by earlier ones."""
     peers = {
@@ -89,7 +91,7 @@ def _usual_counts(
         yield from ((count, False) for count in expected if count is not None)
 
 
-def _expected(job: Job, rank: int, before: Wait, kind: str) -> int | None:
+def _expected(job: TracedJob, rank: int, before: Wait, kind: str) -> int | None:
     """By the same number of collectives between each two earlier ones."""
     number = before.operation.number
     counts = [
@@ -104,7 +106,7 @@ def _expected(job: Job, rank: int, before: Wait, kind: str) -> int | None:
     return known[-1] + steps.pop()
 
 
-def _fits(job: Job, wait: Wait, before: Wait, kind: str, usual: int) -> bool:
+def _fits(job: TracedJob, wait: Wait, before: Wait, kind: str, usual: int) -> bool:
     entered = _entered_before(job, wait.rank, before, kind)
     if entered is not None:
         return entered == usual
@@ -112,13 +114,13 @@ def _fits(job: Job, wait: Wait, before: Wait, kind: str, usual: int) -> bool:
     return wait.operation.number <= usual
 
 
-def _entered_before(job: Job, rank: int, before: Wait, kind: str) -> int | None:
+def _entered_before(job: TracedJob, rank: int, before: Wait, kind: str) -> int | None:
     """None if it has not entered that collective, or nothing tells."""
     op = job.collectives(rank, before.group).get(before.operation.number)
     return None if op is None else _last_number(job, rank, kind, op)
 
 
-def _last_number(job: Job, rank: int, kind: str, before: Operation) -> int | None:
+def _last_number(job: TracedJob, rank: int, kind: str, before: Operation) -> int | None:
     """Of the collectives of this kind of group: the number of the last one before an operation."""
     earlier = [
         op
@@ -130,7 +132,7 @@ def _last_number(job: Job, rank: int, kind: str, before: Operation) -> int | Non
     return earlier[-1].number
 
 
-def _of_kind(job: Job, rank: int, kind: str) -> list[Operation]:
+def _of_kind(job: TracedJob, rank: int, kind: str) -> list[Operation]:
     return [
         op
         for op in job.traces[rank].operations

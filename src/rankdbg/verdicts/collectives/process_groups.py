@@ -13,7 +13,7 @@ _DEFAULT_NAME, _DEFAULT_DESCRIPTION = "0", "default_pg"
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ProcessGroup:
     """One object for each group of a job: to compare thousands of members takes its time."""
 
     name: str
@@ -22,7 +22,7 @@ class Group:
     certain: bool = True  # else nothing names its members: these have used it
 
 
-class Job:
+class TracedJob:
     """All ranks. Those that no trace tells about, but some group has, are absent."""
 
     def __init__(self, traces: Iterable[Trace], why_absent: str = "it left no evidence") -> None:
@@ -31,12 +31,12 @@ class Job:
         self.traces = {trace.rank: trace for trace in given}
         self.traces |= {rank: Trace(rank, absent=why_absent) for rank in missing}
         self.ranks = sorted(self.traces)
-        self._known: dict[tuple[int, str], Group] = {}
-        self._distinct: dict[tuple[str, tuple[int, ...]], Group] = {}
+        self._known: dict[tuple[int, str], ProcessGroup] = {}
+        self._distinct: dict[tuple[str, tuple[int, ...]], ProcessGroup] = {}
 
     # --- groups -----------------------------------------------------------------------
 
-    def group(self, rank: int, name: str) -> Group:
+    def group(self, rank: int, name: str) -> ProcessGroup:
         """The group that this rank knows by this name. Two groups may share a name, where no
         rank is in both."""
         key = rank, name
@@ -45,21 +45,21 @@ class Job:
             self._known[key] = self._distinct.setdefault((name, found.members), found)
         return self._known[key]
 
-    def _find_group(self, rank: int, name: str) -> Group:
+    def _find_group(self, rank: int, name: str) -> ProcessGroup:
         own = self.traces[rank]
         described = own.descriptions.get(name, "")
         if name in own.members:
-            return Group(name, own.members[name], described)
+            return ProcessGroup(name, own.members[name], described)
         for trace in self.traces.values():
             if rank in trace.members.get(name, ()):
-                return Group(name, trace.members[name], trace.descriptions.get(name, ""))
+                return ProcessGroup(name, trace.members[name], trace.descriptions.get(name, ""))
         if name == _DEFAULT_NAME or described == _DEFAULT_DESCRIPTION:
-            return Group(name, tuple(self.ranks), described)
+            return ProcessGroup(name, tuple(self.ranks), described)
         users = [r for r in self.ranks if any(op.group == name for op in self._operations(r))]
-        return Group(name, tuple(users), described, certain=False)
+        return ProcessGroup(name, tuple(users), described, certain=False)
 
     @cached_property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[ProcessGroup]:
         """Those in which anything is known to have happened."""
         found = {
             self.group(rank, op.group): None for rank in self.ranks for op in self._operations(rank)
@@ -72,29 +72,29 @@ class Job:
     # --- operations -------------------------------------------------------------------
 
     @cached_property
-    def _by_group(self) -> dict[tuple[int, Group], list[Operation]]:
-        found: dict[tuple[int, Group], list[Operation]] = {}
+    def _by_group(self) -> dict[tuple[int, ProcessGroup], list[Operation]]:
+        found: dict[tuple[int, ProcessGroup], list[Operation]] = {}
         for rank in self.ranks:
             for op in self._operations(rank):
                 found.setdefault((rank, self.group(rank, op.group)), []).append(op)
         return found
 
-    def operations(self, rank: int, group: Group) -> list[Operation]:
+    def operations(self, rank: int, group: ProcessGroup) -> list[Operation]:
         """What a rank has issued in a group, in order."""
         return self._by_group.get((rank, group), [])
 
     @cached_property
-    def _collectives(self) -> dict[tuple[int, Group], dict[int, Operation]]:
+    def _collectives(self) -> dict[tuple[int, ProcessGroup], dict[int, Operation]]:
         return {
             key: {op.number: op for op in operations if not op.point_to_point}
             for key, operations in self._by_group.items()
         }
 
-    def collectives(self, rank: int, group: Group) -> dict[int, Operation]:
+    def collectives(self, rank: int, group: ProcessGroup) -> dict[int, Operation]:
         """By number; of one that is a coalesced row of operations, the last."""
         return self._collectives.get((rank, group), {})
 
-    def entered(self, rank: int, group: Group, op: Operation) -> bool | None:
+    def entered(self, rank: int, group: ProcessGroup, op: Operation) -> bool | None:
         """Whether a member has come to this operation of another; None: nothing tells."""
         trace = self.traces[rank]
         if trace.absent:
@@ -108,7 +108,7 @@ class Job:
             return trace.entered[group.name] >= op.number
         return False if numbers or not trace.only_active else None
 
-    def _has_met(self, rank: int, group: Group, op: Operation) -> bool | None:
+    def _has_met(self, rank: int, group: ProcessGroup, op: Operation) -> bool | None:
         """Whether the other end of a send or recv has issued its own."""
         trace = self.traces[rank]
         issued = [other for other in self.operations(rank, group) if other.point_to_point]
@@ -119,15 +119,15 @@ class Job:
             return True
         return False if issued or not trace.only_active else None
 
-    def _sends(self, group: Group) -> bool:
+    def _sends(self, group: ProcessGroup) -> bool:
         """Whether a group also sends and receives: then its status counts either."""
         return group in self._sending
 
     @cached_property
-    def _sending(self) -> set[Group]:
+    def _sending(self) -> set[ProcessGroup]:
         return {g for (_, g), ops in self._by_group.items() if any(o.point_to_point for o in ops)}
 
-    def others(self, rank: int, group: Group, op: Operation) -> list[int]:
+    def others(self, rank: int, group: ProcessGroup, op: Operation) -> list[int]:
         """Whom an operation of this rank needs."""
         if not op.point_to_point:
             return [member for member in group.members if member != rank]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from rankdbg.verdicts.collectives.process_groups import Group, Job
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup, TracedJob
 from rankdbg.verdicts.collectives.traces import Operation
 from rankdbg.verdicts.collectives.waits import Wait
 
@@ -29,7 +29,7 @@ class MissedMessage:
 
 
 def find_missed_message(
-    job: Job, circle: Iterable[int], waits: Mapping[int, Wait]
+    job: TracedJob, circle: Iterable[int], waits: Mapping[int, Wait]
 ) -> MissedMessage | None:
     """None if the histories do not tell, or are too short."""
     for rank in sorted(circle):
@@ -45,7 +45,7 @@ def find_missed_message(
     return None
 
 
-def _compare(job: Job, sends: Wait, there: Wait) -> MissedMessage | None:
+def _compare(job: TracedJob, sends: Wait, there: Wait) -> MissedMessage | None:
     """One end has not done what was usual, or the other one does more."""
     calls = ("recv", "send") if sends.operation.name == "send" else ("send", "recv")
     for wait, other, call in ((there, sends, calls[0]), (sends, there, calls[1])):
@@ -59,7 +59,12 @@ def _compare(job: Job, sends: Wait, there: Wait) -> MissedMessage | None:
 
 
 def _rounds(
-    job: Job, rank: int, of_rounds: Group, of_messages: Group, message: Operation, call: str
+    job: TracedJob,
+    rank: int,
+    of_rounds: ProcessGroup,
+    of_messages: ProcessGroup,
+    message: Operation,
+    call: str,
 ) -> list[int]:
     """How many of these messages it has between each two collectives; the first, of which a part
     may be unknown, is left out. The last is the present one."""

@@ -1,4 +1,4 @@
-"""Who waits for whom: each rank by the first operation that it has not come out of.
+"""Who waits for whom: each rank by the first operation that it has not left.
 
 A rank that waits for one that waits itself is held up by the one for which that one waits, in
 whatever group: the edges are followed to those that wait for no other rank.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rankdbg.verdicts.collectives.mismatches import Mismatch
-from rankdbg.verdicts.collectives.process_groups import Group, Job
+from rankdbg.verdicts.collectives.process_groups import ProcessGroup, TracedJob
 from rankdbg.verdicts.collectives.traces import Operation
 
 Why = Literal["missing", "absent", "mismatch", "elsewhere", "together", "behind"]
@@ -37,23 +37,25 @@ class Wait:
     """A rank, the operation that it is in, and those for whom it waits there."""
 
     rank: int
-    group: Group
+    group: ProcessGroup
     operation: Operation
     why: Why  # what the others have not done
     others: tuple[int, ...]  # none: the rank itself does not come on
 
 
-def find_waits(job: Job, mismatches: Sequence[Mismatch], longer_than: float) -> dict[int, Wait]:
-    firsts: dict[int, tuple[Group, Operation]] = {}
+def find_waits(
+    job: TracedJob, mismatches: Sequence[Mismatch], longer_than: float
+) -> dict[int, Wait]:
+    firsts: dict[int, tuple[ProcessGroup, Operation]] = {}
     for rank in job.ranks:
         for op in job.traces[rank].pending(longer_than)[:1]:
             firsts[rank] = job.group(rank, op.group), op
-    at: dict[tuple[Group, int], list[Mismatch]] = {}
+    at: dict[tuple[ProcessGroup, int], list[Mismatch]] = {}
     for mismatch in mismatches:
         if mismatch.pending:
             at.setdefault((mismatch.group, mismatch.number), []).append(mismatch)
     # What a collective lacks is the same for all that are in it, and there may be thousands.
-    lacking: dict[tuple[Group, int], tuple[Why, tuple[int, ...]]] = {}
+    lacking: dict[tuple[ProcessGroup, int], tuple[Why, tuple[int, ...]]] = {}
     waits = {}
     for rank, (group, op) in firsts.items():
         key = group, op.number
@@ -71,11 +73,11 @@ def find_waits(job: Job, mismatches: Sequence[Mismatch], longer_than: float) -> 
 
 
 def _lack(
-    job: Job,
+    job: TracedJob,
     rank: int,
-    group: Group,
+    group: ProcessGroup,
     op: Operation,
-    firsts: Mapping[int, tuple[Group, Operation]],
+    firsts: Mapping[int, tuple[ProcessGroup, Operation]],
 ) -> tuple[Why, tuple[int, ...]]:
     """For whom this operation waits, and why."""
     others = job.others(rank, group, op)
@@ -98,11 +100,11 @@ def _lack(
 
 
 def _inside(
-    job: Job,
+    job: TracedJob,
     rank: int,
-    group: Group,
+    group: ProcessGroup,
     op: Operation,
-    firsts: Mapping[int, tuple[Group, Operation]],
+    firsts: Mapping[int, tuple[ProcessGroup, Operation]],
     others: Sequence[int],
 ) -> tuple[Why, tuple[int, ...]]:
     """All have entered: who of them is held up in something earlier?"""
@@ -142,14 +144,14 @@ def _without(rank: int, why: Why, others: tuple[int, ...]) -> tuple[Why, tuple[i
     return why, others
 
 
-def _is_same(first: tuple[Group, Operation], group: Group, op: Operation) -> bool:
+def _is_same(first: tuple[ProcessGroup, Operation], group: ProcessGroup, op: Operation) -> bool:
     other_group, other = first
     if other_group != group or other.point_to_point != op.point_to_point:
         return False
     return other.ends == op.ends if op.point_to_point else other.number == op.number
 
 
-def _has_finished(job: Job, rank: int, group: Group, op: Operation) -> bool:
+def _has_finished(job: TracedJob, rank: int, group: ProcessGroup, op: Operation) -> bool:
     if not op.point_to_point:
         own = job.collectives(rank, group).get(op.number)
         if own is not None:

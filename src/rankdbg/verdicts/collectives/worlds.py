@@ -16,7 +16,7 @@ from rankdbg.verdicts.collectives.traces import Trace
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedCollectives:
     """What one process told about its collectives."""
 
     rank: Rank
@@ -54,7 +54,7 @@ class World:
 
 
 def judge_worlds(
-    recorded: Sequence[Recorded],
+    recorded: Sequence[RecordedCollectives],
     why_absent: str = "it left no evidence",
     longer_than: float = SETTLED_SECONDS,
 ) -> list[World]:
@@ -69,10 +69,10 @@ def judge_worlds(
     return sorted(worlds, key=lambda world: (not world.findings.culprits, -len(world.ranks)))
 
 
-_Members = dict[int, Recorded]
+_Members = dict[int, RecordedCollectives]
 
 
-def separate(recorded: Sequence[Recorded]) -> list[_Members]:
+def separate(recorded: Sequence[RecordedCollectives]) -> list[_Members]:
     """torch's number -> what that process told, for each world."""
     worlds: list[_Members] = []
     families: dict[tuple[object, ...], list[_Members]] = {}
@@ -86,12 +86,12 @@ def separate(recorded: Sequence[Recorded]) -> list[_Members]:
     return worlds
 
 
-def _order(each: Recorded) -> tuple[int, int, ProcessKey]:
+def _order(each: RecordedCollectives) -> tuple[int, int, ProcessKey]:
     """Processes that were started together are next to each other."""
     return each.trace.rank, each.rank.process.start, each.rank.process
 
 
-def _family(each: Recorded) -> tuple[object, ...]:
+def _family(each: RecordedCollectives) -> tuple[object, ...]:
     return (each.store, each.size) if each.store else _labels(each.rank)
 
 
@@ -101,7 +101,7 @@ def _labels(rank: Rank) -> tuple[object, ...]:
     return (rank.job, rank.role, names.get("step"), names.get("het"), names.get("actor_mesh"))
 
 
-def _join(each: Recorded, family: list[_Members], worlds: list[_Members]) -> None:
+def _join(each: RecordedCollectives, family: list[_Members], worlds: list[_Members]) -> None:
     for members in family:
         if each.trace.rank not in members:
             members[each.trace.rank] = each
@@ -133,11 +133,11 @@ def _is_one_world(one: _Members, other: _Members) -> bool:
     )
 
 
-def _port(each: Recorded) -> str:
+def _port(each: RecordedCollectives) -> str:
     return each.store.rpartition(":")[2]
 
 
-def _add_quiet(each: Recorded, worlds: list[_Members]) -> None:
+def _add_quiet(each: RecordedCollectives, worlds: list[_Members]) -> None:
     """A process that told nothing is in the world of its like that lacks its number; or in the one
     that lacks a single number, where labels and torch count differently."""
     for number_of in (_free_label, _only_free):
@@ -150,11 +150,11 @@ def _add_quiet(each: Recorded, worlds: list[_Members]) -> None:
     worlds.append({each.trace.rank: each})
 
 
-def _free_label(each: Recorded, members: _Members) -> int | None:
+def _free_label(each: RecordedCollectives, members: _Members) -> int | None:
     number, size = each.trace.rank, next(iter(members.values())).size
     return number if number not in members and (not size or number < size) else None
 
 
-def _only_free(each: Recorded, members: _Members) -> int | None:
+def _only_free(each: RecordedCollectives, members: _Members) -> int | None:
     free = set(range(next(iter(members.values())).size)) - members.keys()
     return free.pop() if len(free) == 1 else None

@@ -1,7 +1,7 @@
 """Which events explain which others, and the smallest set that explains them all.
 
 Rules say what a mode can bring about, how far from it, and within which time. Clocks only exclude:
-what came clearly before an event was not brought about by it. Among the events that explain most,
+what came clearly before an event was not caused by it. Among the events that explain most,
 the cause is the one that no other explains, whose host the others name, that came first, in this
 order.
 """

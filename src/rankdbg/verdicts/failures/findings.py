@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rankdbg.verdicts.failures.identities import UNKNOWN_PLACE, Place
+from rankdbg.verdicts.failures.identities import UNKNOWN_PLACE, Identity
 from rankdbg.verdicts.failures.log_lines import Origin
 from rankdbg.verdicts.rules.log_rules import FailureRule
 
@@ -26,7 +26,7 @@ class Finding:
     host: str = ""  # of the process that it is about
     pid: int | None = None  # of that process, where the line names it
     peer: str = ""  # the host that it blames
-    writer: Place = UNKNOWN_PLACE
+    writer: Identity = UNKNOWN_PLACE
     began: float | None = None  # of what had been going on for a while when the line was written
     comparable: bool = True  # whether its time can be compared with that of other hosts' lines
     exact: bool = True  # whether the line has a clock of its own; else `time` is the one before it
@@ -57,7 +57,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Calm:
+class HarmlessFinding:
     """A line that looks alarming and is not."""
 
     mode: str

@@ -29,7 +29,7 @@ _FIRST_WORD = re.compile(r"^([A-Za-z][\w.-]*)\s")
 
 
 @dataclass(frozen=True)
-class Place:
+class Identity:
     """A process, as far as it is known."""
 
     host: str = ""
@@ -37,7 +37,7 @@ class Place:
     pid: int | None = None
 
 
-UNKNOWN_PLACE = Place()
+UNKNOWN_PLACE = Identity()
 
 
 class Identities:
@@ -246,13 +246,13 @@ class Identities:
         found = {rank for (_, known), rank in self._rank_of_pid.items() if known == pid}
         return found.pop() if len(found) == 1 else None
 
-    def place_of_actor(self, actor: str) -> Place | None:
+    def place_of_actor(self, actor: str) -> Identity | None:
         """Where one of Ray runs, by its id; None: unknown."""
         if actor not in self._of_actor:
             return None
         node, worker = self._of_actor[actor]
         host, pid = self.host_named(node), self._pid_of_worker.get(worker)
-        return Place(host, None if pid is None else self.rank_of_pid(host, pid), pid)
+        return Identity(host, None if pid is None else self.rank_of_pid(host, pid), pid)
 
     def pid_of_worker(self, worker: str) -> int | None:
         return self._pid_of_worker.get(worker)
@@ -260,7 +260,7 @@ class Identities:
     def rank_of_gpu(self, host: str, bus: str) -> int | None:
         return self._rank_of_gpu.get((host, _bus(bus)))
 
-    def speaker(self, path: str, hit: Hit) -> Place:
+    def speaker(self, path: str, hit: Hit) -> Identity:
         """Who wrote a line."""
         origin = self._origins.of(path, hit)
         host, rank, pid = self._host_in_line(path, hit), origin.rank, origin.pid
@@ -275,7 +275,7 @@ class Identities:
             host = self.host_of_rank(rank)
         if not host and len(self._hosts) == 1:
             (host,) = self._hosts
-        return Place(host, rank, pid)
+        return Identity(host, rank, pid)
 
     def _host_in_line(self, path: str, hit: Hit) -> str:
         """As kubectl describe puts it above, and syslog, pdsh and tables of kubectl put it before each line."""

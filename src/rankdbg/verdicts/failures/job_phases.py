@@ -17,7 +17,7 @@ LAUNCHERS = {"torchrun", "ray", "hf"}
 
 
 @dataclass(frozen=True)
-class Stay:
+class RankPhase:
     """One phase of one rank."""
 
     rule: PhaseRule
@@ -35,7 +35,7 @@ class Course:
 
     who: Origin
     path: str
-    stays: tuple[Stay, ...]
+    stays: tuple[RankPhase, ...]
     # Seconds since it has written anything, while its job runs; else, from its last line to the
     # last line of all.
     silent: float | None
@@ -43,12 +43,12 @@ class Course:
     writers: tuple[int, ...] = ()  # the ranks that share its log, where a line does not say whose
 
     @property
-    def now(self) -> Stay:
+    def now(self) -> RankPhase:
         return self.stays[-1]
 
     @property
     def stalled(self) -> bool:
-        """Whether it has been silent for longer than its phase may be."""
+        """Whether it has written nothing for longer than its phase allows."""
         allowed = self.now.rule.quiet
         return bool(allowed and self.silent is not None and self.silent > allowed)
 
@@ -98,9 +98,9 @@ def _silence(last: float | None, now: float) -> float | None:
     return max(0.0, now - last) if last is not None and now else None
 
 
-def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int, stack: str) -> list[Stay]:
+def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int, stack: str) -> list[RankPhase]:
     """Consecutive lines of one phase are one stay; `stack` has most lines of the file."""
-    made: list[Stay] = []
+    made: list[RankPhase] = []
     for hit, rule in _one_rule_a_line(lines, stack):
         time = _time(hit, year)
         last = made[-1] if made else None
@@ -114,7 +114,7 @@ def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int, stack: str) -> lis
         else:
             begin = time if last is None or last.over or not rule.ends else last.begin
         step, detail = _told(hit, rule)
-        made.append(Stay(rule, begin, time, rule.ends, step, hit.text, detail))
+        made.append(RankPhase(rule, begin, time, rule.ends, step, hit.text, detail))
     return made
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.clocks import Clocks
-from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Calm, Finding
-from rankdbg.verdicts.failures.identities import Identities, Place
+from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding, HarmlessFinding
+from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.log_lines import CLOCK, Origins, year_of
 from rankdbg.verdicts.failures.same_events import (
     by_one_clock,
@@ -57,7 +57,7 @@ _OWN_LINE = re.compile(r"\brankdbg: (rank \d+|this process) (has stopped|is stop
 _Tracebacks = Sequence[tuple[Hit, Traceback]]
 
 
-class Findings:
+class LogFindings:
     """All failures and harmless lines of some files, those that say the same joined."""
 
     def __init__(self, scans: Sequence[FileScan], rules: LogRules, origins: Origins) -> None:
@@ -66,7 +66,7 @@ class Findings:
         self._year = year_of(scans)
         self.identities = Identities(scans, origins)
         self.clocks = Clocks(scans, rules, origins, self._year, self.identities)
-        self.harmless: list[Calm] = []
+        self.harmless: list[HarmlessFinding] = []
         self.failures: list[Finding] = []
         for scan in scans:
             self.failures += joined(self._of_file(scan))
@@ -83,7 +83,7 @@ class Findings:
             calm = [hit for hit in hits if hit.pattern.startswith("harmless:")]
             for hit in calm:
                 rule = self._rules.harmless[hit.pattern.removeprefix("harmless:")]
-                self.harmless.append(Calm(rule.mode, hit.text, rule.cause))
+                self.harmless.append(HarmlessFinding(rule.mode, hit.text, rule.cause))
                 calmed |= {(mode, hit.line - back) for mode in rule.calms for back in range(3)}
             if not calm:
                 found += [
@@ -234,7 +234,7 @@ class Findings:
             yield replace(made, exact=made.exact or was_logged(hit, traceback))
 
 
-def _written_by(writer: Place, finding: Finding) -> Finding:
+def _written_by(writer: Identity, finding: Finding) -> Finding:
     if finding.rule.about or finding.rule.of_host or writer.rank is None:
         return replace(finding, writer=writer)
     return replace(finding, writer=writer, ranks=(writer.rank,), host=finding.host or writer.host)

@@ -13,7 +13,7 @@ from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import LogFile, named_rank, ray_worker
 from rankdbg.logs.prefixes import is_labelled, read_label
 from rankdbg.logs.speakers import rank_of_file
-from rankdbg.verdicts.failures.ray_lines import Speakers
+from rankdbg.verdicts.failures.ray_lines import RaySpeakers
 from rankdbg.verdicts.rules.clues import PROGRESS
 
 _RANK_IN_LINE = [
@@ -60,12 +60,12 @@ class Origins:
         self._rank_of_pid: dict[tuple[str, int], int] = {}
         self._files: dict[str, LogFile] = {}
         self._ranks_by_pid: dict[int, set[int]] = {}
-        self._speakers: dict[str, Speakers] = {}
+        self._speakers: dict[str, RaySpeakers] = {}
         scans = list(scans)
         self._path_ranks = _ranks_of_paths(scans)
         for scan in scans:
             self._labelled[scan.path] = is_labelled(scan.beginning)
-            self._speakers[scan.path] = Speakers(scan.hits)
+            self._speakers[scan.path] = RaySpeakers(scan.hits)
             if scan.file is not None:
                 self._files[scan.path] = scan.file
                 if scan.file.pid is not None and scan.file.rank is not None:

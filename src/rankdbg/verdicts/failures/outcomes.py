@@ -19,7 +19,7 @@ from rankdbg.verdicts.failures.earlier_runs import ANY_ZONE, earlier_runs, first
 from rankdbg.verdicts.failures.events import Event, attempt_of
 from rankdbg.verdicts.failures.findings import PYTHON_ERROR
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
-from rankdbg.verdicts.failures.identities import Identities, Place
+from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.subjects import pod_in
 from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
 from rankdbg.verdicts.rules import clues
@@ -53,7 +53,7 @@ _UNIMPORTANT = re.compile(
 
 
 @dataclass(frozen=True)
-class Progress:
+class LoggedStep:
     """A line that says that a step is done."""
 
     path: str
@@ -76,7 +76,7 @@ class Recovery:
     rule: RecoveryRule
     path: str
     offset: int
-    writer: Place
+    writer: Identity
     time: float | None
     text: str
 
@@ -90,7 +90,7 @@ class Outcomes:
         self._clocks = clocks
         workers = (ray_worker(scan.path.rpartition("/")[2]) for scan in scans)
         self._ray_jobs = {worker[1] for worker in workers if worker}
-        self.progress: list[Progress] = []
+        self.progress: list[LoggedStep] = []
         self._recoveries: list[Recovery] = []
         self._earlier_runs = earlier_runs(scans, clocks)
         for scan in scans:
@@ -135,12 +135,12 @@ class Outcomes:
 
     # --- what the logs tell -----------------------------------------------------------------
 
-    def _progress(self, scan: FileScan, hit: Hit, step: str) -> Progress:
+    def _progress(self, scan: FileScan, hit: Hit, step: str) -> LoggedStep:
         rank = self._identities.rank_of_line(scan.path, hit)
         comparable = self._clocks.is_comparable(scan.path, hit)
         time = self._clocks.time(scan.path, hit)
         exact = self._clocks.is_exact(scan.path, hit)
-        return Progress(scan.path, hit.offset, rank, step, time, comparable, hit.text, exact)
+        return LoggedStep(scan.path, hit.offset, rank, step, time, comparable, hit.text, exact)
 
     def _recovery(self, scan: FileScan, hit: Hit, rules: LogRules) -> Recovery:
         rule = rules.recoveries[int(hit.pattern.partition(":")[2])]
@@ -173,7 +173,7 @@ class Outcomes:
         if event.mode in (LOSS, GRADIENTS) and self._ended_badly(event):
             return event
         if steps := self._steps_after(event):
-            why = f"the job went on: step {steps} came later"
+            why = f"the job continued: step {steps} followed"
             return replace(event, outcome="recovered", why=why)
         if why := self._handled(event):
             return replace(event, outcome="handled", why=why)
@@ -346,7 +346,7 @@ class Outcomes:
             end = self._last_sign(scan, last.writer)
         return "its process went on" if end is not None and end > last.time + GOES_ON else ""
 
-    def _last_sign(self, scan: FileScan, writer: Place) -> float | None:
+    def _last_sign(self, scan: FileScan, writer: Identity) -> float | None:
         """When a process that its lines name has last written one of its usual lines."""
         if writer.pid is None:
             return None
@@ -372,7 +372,7 @@ def _since_the_first_attempt(judged: Sequence[Event]) -> list[Event]:
     ]
 
 
-def _steps_by_file(progress: Iterable[Progress]) -> dict[str, _Steps]:
+def _steps_by_file(progress: Iterable[LoggedStep]) -> dict[str, _Steps]:
     places: dict[str, list[tuple[float | None, str]]] = {}
     for done in progress:
         places.setdefault(done.path, []).append((done.offset, done.step))

@@ -31,7 +31,7 @@ _JOB = re.compile(
 _WORKER = re.compile(r"\b[0-9a-f]{56}\b")
 
 
-class Speaker(NamedTuple):
+class RaySpeaker(NamedTuple):
     begin: int  # of the part of a file that is about it
     end: int
     name: str
@@ -39,18 +39,18 @@ class Speaker(NamedTuple):
     address: str
 
 
-class Speakers:
+class RaySpeakers:
     """The parts of one file that are about a process of Ray's."""
 
     def __init__(self, hits: Iterable[Hit]) -> None:
         self._found = sorted(filter(None, map(_speaker, hits)))
         self._begins = [speaker.begin for speaker in self._found]
 
-    def of(self, hit: Hit) -> Speaker | None:
+    def of(self, hit: Hit) -> RaySpeaker | None:
         """The last one before this line, if it reaches so far and no other has begun."""
         # A driver's traceback ends with whose error it was.
         if "Traceback" in hit.text and (task := _task_that_raised(hit.after)):
-            return Speaker(hit.offset, hit.offset, task[1], int(task[2]), task[3])
+            return RaySpeaker(hit.offset, hit.offset, task[1], int(task[2]), task[3])
         if _OTHERS.match(hit.head):
             return None
         place = bisect_right(self._begins, hit.offset) - 1
@@ -71,15 +71,15 @@ def _task_that_raised(lines: Iterable[str]) -> re.Match[str] | None:
     return found
 
 
-def _speaker(hit: Hit) -> Speaker | None:
+def _speaker(hit: Hit) -> RaySpeaker | None:
     if hit.pattern == "speaks:task" and (task := re.search(_TASK, hit.text)):
-        return Speaker(hit.offset, hit.offset + _REACH, task[1], int(task[2]), task[3])
+        return RaySpeaker(hit.offset, hit.offset + _REACH, task[1], int(task[2]), task[3])
     if hit.pattern == "speaks:died" and (died := re.search(_DIED, hit.text)):
         said = dict(
             line.strip().split(": ", 1) for line in [*hit.before, *hit.after] if ": " in line
         )
         begin, end = max(0, hit.offset - _AROUND), hit.offset + _AROUND
-        return Speaker(begin, end, said.get("class_name", ""), int(died[1]), said.get("ip", ""))
+        return RaySpeaker(begin, end, said.get("class_name", ""), int(died[1]), said.get("ip", ""))
     return None
 
 

@@ -12,10 +12,10 @@ from rankdbg.verdicts.failures.confidence import Confidence, how_sure
 from rankdbg.verdicts.failures.described_pods import with_container_ends
 from rankdbg.verdicts.failures.events import Event, make_events, when
 from rankdbg.verdicts.failures.explanation import NOTHING, Explanation, explain
-from rankdbg.verdicts.failures.findings import Calm, Finding
+from rankdbg.verdicts.failures.findings import Finding, HarmlessFinding
 from rankdbg.verdicts.failures.identities import Identities
 from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
-from rankdbg.verdicts.failures.log_findings import Findings
+from rankdbg.verdicts.failures.log_findings import LogFindings
 from rankdbg.verdicts.failures.log_lines import Origins
 from rankdbg.verdicts.failures.outcomes import Outcomes
 from rankdbg.verdicts.failures.step_values import StepLine
@@ -82,7 +82,7 @@ class Diagnosis:
 
 def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
     scans = with_container_ends(scans)
-    found = Findings(scans, rules, Origins(scans))
+    found = LogFindings(scans, rules, Origins(scans))
     outcomes = Outcomes(scans, rules, found.identities, found.clocks)
     findings = in_the_zone_of_the_job(
         where_it_began(found.failures, outcomes.last_good_step),
@@ -132,7 +132,7 @@ def _that_count(events: list[Event], is_under_way: bool) -> list[Event]:
     return [event for event in loud if not event.rule.weak] or ([] if is_under_way else loud)
 
 
-def _harmless(lines: Sequence[Calm], weak: Sequence[Event]) -> list[HarmlessLine]:
+def _harmless(lines: Sequence[HarmlessFinding], weak: Sequence[Event]) -> list[HarmlessLine]:
     told: dict[str, HarmlessLine] = {}
     for calm in lines:
         known = told.get(calm.mode, HarmlessLine(calm.mode, 0, calm.text, calm.cause))

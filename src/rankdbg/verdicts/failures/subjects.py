@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from rankdbg.logs.expressions import expression
-from rankdbg.verdicts.failures.identities import Identities, Place
+from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.rules.log_rules import FailureRule
 
 # An expression may have each group once, so that the same thing has several names.
@@ -34,7 +34,7 @@ class Subject:
     told: bool = False  # whether the line names it; else it is the writer itself
 
 
-def read_subject(rule: FailureRule, text: str, writer: Place, identities: Identities) -> Subject:
+def read_subject(rule: FailureRule, text: str, writer: Identity, identities: Identities) -> Subject:
     match = expression(rule.about, f"rule {rule.mode}: about").search(text) if rule.about else None
     groups = {name: value for name, value in match.groupdict().items() if value} if match else {}
     peer = _host(groups.get("peer", ""), identities)

@@ -38,7 +38,7 @@ class Trend:
     def sentence(self) -> str:
         since = "since" if self.lasts else "at"
         compared = "before" if self.against == "before" else "on the other ranks"
-        ends = "" if self.lasts else "; it came back later"
+        ends = "" if self.lasts else "; it recovered later"
         value, usual = f"{self.value:.4g}", f"{self.usual:.4g}"
         return f"{self.measure} {value} {since} step {self.step}, {usual} {compared}{ends}"
 

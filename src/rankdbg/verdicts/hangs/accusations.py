@@ -139,11 +139,11 @@ def _naming_task(accused: Accusation) -> Accusation:
     link = of_tasks[-1] if of_tasks else accused.behind[0]
     says = f"its event loop has nothing to run: {link.who.name} {link.reason} {link.whom.name}"
     if not of_tasks:
-        says = f"its event loop has nothing to run until {link.whom.name} goes on"
+        says = f"its event loop has nothing to run until {link.whom.name} continues"
     rule = LOOP_AWAITS
     accused = replace(accused, cause=rule.cause, says=says, why=rule.why, next=rule.fix)
     if is_certain_circle(accused.behind):
-        why = "Tasks wait for each other: none of them can go on."
+        why = "Tasks wait for each other: none of them can continue."
         fix = "take the locks in the same order everywhere"
         return replace(accused, cause="lock-cycle", why=why, next=fix)
     return accused
@@ -157,7 +157,7 @@ def _in_a_circle(accused: Accusation) -> Accusation:
             why = "The thread holds this mutex already; only a recursive one can be taken twice."
             fix = "use a recursive mutex, or take it once: rankdbg stacks --native shows the calls"
         return replace(accused, cause="waits-for-lock", why=why, next=fix)
-    why = "Threads of the process wait for each other: none of them can go on."
+    why = "Threads of the process wait for each other: none of them can continue."
     fix = "take the locks in the same order everywhere"
     return replace(accused, cause="lock-cycle", why=why, next=fix)
 

@@ -19,7 +19,7 @@ CIRCLE = HangRule(
     cause="wait-circle",
     role="own",
     says="waiting for a process that waits for it",
-    why="These processes wait for each other: none of them can go on.",
+    why="These processes wait for each other: none of them can continue.",
     fix="break the circle: read or close the pipe that the other process waits at, release the lock "
     "before the call, or give one of the waits a timeout",
 )

@@ -17,7 +17,7 @@ from rankdbg.process.user_code import (
 from rankdbg.types import Frame, Rank, Stack, missing_ranks
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs import progress
-from rankdbg.verdicts.hangs.gpu_signs import Sign as GpuSign
+from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.ray_waits import RayEvidence
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Vitals

@@ -25,17 +25,17 @@ SLOWDOWNS = {"hardware slowdown", "heat", "heat, by the hardware", "power brake"
 
 
 @dataclass(frozen=True)
-class Sign:
+class GpuSign:
     """`name` is one of spinning, busy, idle, throttled, ecc, memory-full, lost."""
 
     name: str
     text: str
 
 
-def signs(gpu: Gpu) -> list[Sign]:
+def signs(gpu: Gpu) -> list[GpuSign]:
     """Of one GPU, as NVML tells. What it does not tell is a sign of nothing."""
     if gpu.error:
-        return [Sign("lost", f"NVML cannot read it: {gpu.error}")]
+        return [GpuSign("lost", f"NVML cannot read it: {gpu.error}")]
     found = [_use(gpu), _slowdown(gpu), _ecc(gpu), _memory(gpu)]
     return [sign for sign in found if sign is not None]
 
@@ -45,26 +45,26 @@ def used_by(pid: int, gpus: Iterable[Gpu]) -> list[Gpu]:
     return [gpu for gpu in gpus if any(entry.pid == pid for entry in gpu.processes)]
 
 
-def _use(gpu: Gpu) -> Sign | None:
+def _use(gpu: Gpu) -> GpuSign | None:
     use, power, limit = gpu.utilization, gpu.power, gpu.power_limit
     if use is None:
         return None
     if use == 0:
-        return Sign("idle", "no kernel runs")
+        return GpuSign("idle", "no kernel runs")
     if power is None or not limit:
-        return Sign("busy", f"{use} % use")
+        return GpuSign("busy", f"{use} % use")
     figures = f"{use} % use at {power:.0f} W of {limit:.0f} W"
     if use >= FULL_USE and power < limit * LITTLE_POWER:
-        return Sign("spinning", f"a kernel runs all the time and does little: {figures}")
-    return Sign("busy", figures)
+        return GpuSign("spinning", f"a kernel runs all the time and does little: {figures}")
+    return GpuSign("busy", figures)
 
 
-def _slowdown(gpu: Gpu) -> Sign | None:
+def _slowdown(gpu: Gpu) -> GpuSign | None:
     reasons = [reason for reason in gpu.slowed_by if reason in SLOWDOWNS]
     if not reasons:
         return None
     clocks = _clocks(gpu)
-    return Sign("throttled", f"slowed by {' and '.join(reasons)}{clocks}")
+    return GpuSign("throttled", f"slowed by {' and '.join(reasons)}{clocks}")
 
 
 def _clocks(gpu: Gpu) -> str:
@@ -73,16 +73,16 @@ def _clocks(gpu: Gpu) -> str:
     return at + (f", {degrees} °C" if degrees is not None else "")
 
 
-def _ecc(gpu: Gpu) -> Sign | None:
+def _ecc(gpu: Gpu) -> GpuSign | None:
     errors = gpu.ecc_uncorrected
     if not errors:
         return None
     many = "error" if errors == 1 else "errors"
-    return Sign("ecc", f"{errors} uncorrected memory {many} since the driver was loaded")
+    return GpuSign("ecc", f"{errors} uncorrected memory {many} since the driver was loaded")
 
 
-def _memory(gpu: Gpu) -> Sign | None:
+def _memory(gpu: Gpu) -> GpuSign | None:
     used, total = gpu.memory_used, gpu.memory_total
     if used is None or not total or used < total * FULL_MEMORY:
         return None
-    return Sign("memory-full", f"{used / 2**30:.1f} of {total / 2**30:.1f} GiB are taken")
+    return GpuSign("memory-full", f"{used / 2**30:.1f} of {total / 2**30:.1f} GiB are taken")

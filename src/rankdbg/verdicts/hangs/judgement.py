@@ -167,7 +167,7 @@ def _reasons_of_dumps(case: AccusedCase, is_single: bool) -> tuple[str, ...]:
     if is_single:
         return ("one dump of each rank: it shows where ranks are, not whether they make progress",)
     fewest = min(len(sign.seen.samples) for sign in case.signs)
-    return (f"no rank that waits has moved between {fewest} dumps", "dumps do not tell times")
+    return (f"no rank that waits has moved between {fewest} dumps", "dumps contain no times")
 
 
 def _is_still_starting(

@@ -41,7 +41,7 @@ class Departure:
 
 
 @dataclass(frozen=True)
-class Difference:
+class EventDifference:
     """The last event that both have, and the first that they do not: None at the end of a list.
     `marks`: what each had marked between the two."""
 
@@ -53,7 +53,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Findings:
+class HistoryFindings:
     """`classes`: ranks that do the same; without steps, none."""
 
     departures: tuple[Departure, ...] = ()
@@ -61,20 +61,20 @@ class Findings:
     classes: tuple[tuple[Rank, ...], ...] = ()
 
 
-def find_departures(histories: Sequence[RankHistory]) -> Findings:
+def find_departures(histories: Sequence[RankHistory]) -> HistoryFindings:
     """By the hashes of steps that have ended, the first departure first."""
     calls = {each.rank.process: {d[0]: d[1] for d in each.digests} for each in histories}
     ranks = {each.rank.process: each.rank for each in histories}
     steps = _common_steps([*calls.values()])
     if len(histories) < 2 or not steps:
-        return Findings()
+        return HistoryFindings()
     found: list[Departure] = []
     classes = [*_classes(calls, steps)]
     for members in classes:
         found += _departures_of(members, calls, ranks)
     found.sort(key=lambda departure: departure.step or 0)
     known = tuple(tuple(ranks[process] for process in members) for members in classes)
-    return Findings(tuple(found), (steps[0], steps[-1]), known)
+    return HistoryFindings(tuple(found), (steps[0], steps[-1]), known)
 
 
 _Hashes = Mapping[ProcessKey, Mapping[int, int]]
@@ -124,7 +124,7 @@ def _odd(members: Sequence[ProcessKey], hashes: _Hashes, step: int) -> list[Proc
 
 def find_under_way(
     histories: Sequence[RankHistory], classes: Sequence[Sequence[Rank]]
-) -> Iterator[tuple[Departure, Difference]]:
+) -> Iterator[tuple[Departure, EventDifference]]:
     """By the events that each has since a point that all have in common. Without classes, ranks
     that began with the same calls are one."""
     by_process = {each.rank.process: each for each in histories}
@@ -141,7 +141,7 @@ def _alike(histories: Sequence[RankHistory]) -> list[list[RankHistory]]:
     return [*begun.values()]
 
 
-def _parted_in(members: Sequence[RankHistory]) -> Iterator[tuple[Departure, Difference]]:
+def _parted_in(members: Sequence[RankHistory]) -> Iterator[tuple[Departure, EventDifference]]:
     """Those that did something else than most. Who has only not come as far has not parted."""
     same: dict[tuple[object, ...], list[RankHistory]] = {}
     for each in members:
@@ -167,7 +167,7 @@ def _differ(some: Sequence[RankHistory], others: Sequence[RankHistory]) -> bool:
 
 def find_difference(
     theirs: Sequence[HistoryEvent], others: Sequence[HistoryEvent]
-) -> Difference | None:
+) -> EventDifference | None:
     """Of two ranks' events from one point on; None if the shorter is the start of the longer and
     both go on, or if nothing can be compared."""
     left, right = [*_calls(theirs)], [*_calls(others)]
@@ -180,7 +180,7 @@ def find_difference(
         return None
     before = left[equal - 1] if equal else None
     before_others = right[equal - 1] if equal else None
-    return Difference(
+    return EventDifference(
         before,
         mine,
         its,

@@ -86,9 +86,9 @@ def origin_sentence(found: NanFinding) -> str:
     bad = ", ".join(each.name for each in own if each.figures.nan or each.figures.inf)
     return {
         ("forward", "module"): _made_here(found),
-        ("forward", "before"): f"it was in the input already: made after the output of "
+        ("forward", "before"): f"it was already in the input: made after the output of "
         f"{found.previous}, which was finite, by operations outside of modules",
-        ("forward", "data"): "it was in the input already, and no module came before: it is in "
+        ("forward", "data"): "it was already in the input, and no module ran before: it is in "
         "what the model was given",
         ("forward", "parameters"): f"its parameters were not finite ({bad}): an earlier step of "
         "the optimizer, or the loading of a checkpoint, made that",

@@ -9,7 +9,7 @@ from rankdbg.types import ProcessKey, Rank
 
 
 @dataclass(frozen=True)
-class Since:
+class FirstDifferingStep:
     """`step`: the first one kept at which ranks differ; None: they differ since the last one kept.
     `equal_at`: the last one before, at which they were equal; None: none was kept, so that they
     differ at least since `step`."""
@@ -33,7 +33,7 @@ class Since:
 Histories = Mapping[ProcessKey, Mapping[int, str]]
 
 
-def find_since(ranks: Iterable[Rank], histories: Histories) -> Since | None:
+def find_since(ranks: Iterable[Rank], histories: Histories) -> FirstDifferingStep | None:
     """Of ranks that differ now. None: they have no steps in common."""
     kept = [histories.get(rank.process, {}) for rank in ranks]
     steps = common_steps(kept)
@@ -42,9 +42,9 @@ def find_since(ranks: Iterable[Rank], histories: Histories) -> Since | None:
     since = None
     for step in reversed(steps):
         if len({each[step] for each in kept}) == 1:
-            return Since(since, step)
+            return FirstDifferingStep(since, step)
         since = step
-    return Since(since, None)
+    return FirstDifferingStep(since, None)
 
 
 def common_steps(kept: Iterable[Iterable[int]]) -> list[int]:

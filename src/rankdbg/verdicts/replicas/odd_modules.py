@@ -1,4 +1,4 @@
-"""Calls of modules in all ranks -> the first module that makes other outputs of equal inputs."""
+"""Calls of modules in all ranks -> the first module that returns different outputs for equal inputs."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 
 torch: Any = pytest.importorskip("torch", reason="needs torch")
 
-from rankdbg.agent.nonfinite.armed_hooks import Watch  # noqa: E402, needs torch
+from rankdbg.agent.nonfinite.armed_hooks import NanWatch  # noqa: E402, needs torch
 
 nn = torch.nn
 NAN, INF = float("nan"), float("inf")
@@ -36,7 +36,7 @@ class Armed:
     def __init__(self, exact: bool = False) -> None:
         self.found: list[dict[str, Any]] = []
         self.places: list[str] = []
-        self.watch = Watch(torch, exact, self._note)
+        self.watch = NanWatch(torch, exact, self._note)
         self.watch.install(torch.nn.modules.module)
         self.watch.install_optimizer(sys.modules["torch.optim.optimizer"])
 

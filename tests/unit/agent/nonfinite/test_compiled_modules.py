@@ -11,7 +11,7 @@ torch: Any = pytest.importorskip("torch", reason="needs torch")
 # torch warns of what is tried here: hooks on all modules.
 pytestmark = pytest.mark.filterwarnings("ignore:Using `torch.compile")
 
-from rankdbg.agent.nonfinite.armed_hooks import Watch  # noqa: E402, needs torch
+from rankdbg.agent.nonfinite.armed_hooks import NanWatch  # noqa: E402, needs torch
 
 nn = torch.nn
 
@@ -24,7 +24,7 @@ class Divides(nn.Module):  # type: ignore[misc]
 class Armed:
     def __init__(self) -> None:
         self.found: list[dict[str, Any]] = []
-        self.watch = Watch(torch, False, lambda found, frame: self.found.append(found))
+        self.watch = NanWatch(torch, False, lambda found, frame: self.found.append(found))
 
     def arm(self) -> None:
         self.watch.install(torch.nn.modules.module)

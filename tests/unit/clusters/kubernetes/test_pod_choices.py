@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rankdbg.clusters.kubernetes.pod_choices import Choice, parse
+from rankdbg.clusters.kubernetes.pod_choices import PodChoice, parse
 from rankdbg.clusters.kubernetes.pods import read_pods
 from rankdbg.errors import BadInput
 
@@ -14,21 +14,21 @@ from rankdbg.errors import BadInput
 @pytest.mark.parametrize(
     ("rest", "choice"),
     [
-        ("train/a", Choice("train", names=("a",))),
-        ("train/a,b,a", Choice("train", names=("a", "b"))),
-        ("train/app=x,tier!=y", Choice("train", selector="app=x,tier!=y")),
-        ("train/app in (x, y)", Choice("train", selector="app in (x, y)")),
-        ("train/ray.io/cluster=c", Choice("train", selector="ray.io/cluster=c")),
-        ("app=x", Choice("", selector="app=x")),
-        ("ray.io/cluster=c", Choice("", selector="ray.io/cluster=c")),
-        ("train/job/a", Choice("train", kind="Job", owner="a")),
-        ("job/a", Choice("", kind="Job", owner="a")),
-        ("sts/a", Choice("", kind="StatefulSet", owner="a")),
-        ("job/pod/a", Choice("job", names=("a",))),
-        ("pod/a", Choice("", names=("a",))),
+        ("train/a", PodChoice("train", names=("a",))),
+        ("train/a,b,a", PodChoice("train", names=("a", "b"))),
+        ("train/app=x,tier!=y", PodChoice("train", selector="app=x,tier!=y")),
+        ("train/app in (x, y)", PodChoice("train", selector="app in (x, y)")),
+        ("train/ray.io/cluster=c", PodChoice("train", selector="ray.io/cluster=c")),
+        ("app=x", PodChoice("", selector="app=x")),
+        ("ray.io/cluster=c", PodChoice("", selector="ray.io/cluster=c")),
+        ("train/job/a", PodChoice("train", kind="Job", owner="a")),
+        ("job/a", PodChoice("", kind="Job", owner="a")),
+        ("sts/a", PodChoice("", kind="StatefulSet", owner="a")),
+        ("job/pod/a", PodChoice("job", names=("a",))),
+        ("pod/a", PodChoice("", names=("a",))),
     ],
 )
-def test_targets(rest: str, choice: Choice) -> None:
+def test_targets(rest: str, choice: PodChoice) -> None:
     """Names, labels and owners, with and without a namespace."""
     assert parse(rest) == choice
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rankdbg.clusters.kubernetes.pod_streams import PodStream
-from rankdbg.clusters.kubernetes.web_sockets import Frames, frame
+from rankdbg.clusters.kubernetes.web_sockets import WebSocketFrames, frame
 from rankdbg.clusters.transport.launched import Launched
 from waiting import PATIENCE
 
@@ -35,7 +35,7 @@ def test_frames_come_in_any_portions(portion: int) -> None:
     sizes = SIZES if portion > 1 else SIZES[:5]
     payloads = [bytes([number]) * size for number, size in enumerate(sizes)]
     data = b"".join(map(from_server, payloads)) + from_server(b"!", 9)
-    frames = Frames()
+    frames = WebSocketFrames()
     found = [
         each
         for start in range(0, len(data), portion)

@@ -10,7 +10,7 @@ import pytest
 from rankdbg.errors import NodeFailed
 from rankdbg.frontends.dap import announcing
 from rankdbg.frontends.dap.announcing import Announcer
-from rankdbg.frontends.dap.child import Child
+from rankdbg.frontends.dap.child import ChildSession
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Stack
 from waiting import wait_for
 
@@ -79,17 +79,17 @@ def test_a_step_that_follows_at_once() -> None:
     heard: list[str] = []
 
     class Around:
-        def stopped(self, child: Child, event: dict[str, Any]) -> None:
+        def stopped(self, child: ChildSession, event: dict[str, Any]) -> None:
             heard.append("announcer")
 
-        def keeps_focus(self, child: Child) -> bool:
+        def keeps_focus(self, child: ChildSession) -> bool:
             return False
 
     class Editor:
         def send_body(self, body: bytes) -> None:
             heard.append("editor")
 
-    child = Child(RANK, "rank 0", "key", cast(Any, Around()))
+    child = ChildSession(RANK, "rank 0", "key", cast(Any, Around()))
     child.client = cast(Any, Editor())
     child._from_rank({"type": "event", "event": "stopped", "body": {"threadId": 1}}, b"{}")
     assert heard == ["announcer", "editor"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankdbg.frontends.dap.protocol import Connection, Frames, Garbage, encode
+from rankdbg.frontends.dap.protocol import Connection, Garbage, MessageFrames, encode
 
 messages = st.builds(
     lambda seq, command, arguments: {
@@ -29,7 +29,7 @@ messages = st.builds(
 def test_portions_do_not_matter(sent: list[dict[str, Any]], portion: int) -> None:
     """Each message comes out once, in order, with the bytes of its body."""
     data = b"".join(map(encode, sent))
-    frames = Frames()
+    frames = MessageFrames()
     came = [
         pair
         for start in range(0, len(data), portion)
@@ -43,7 +43,7 @@ def test_portions_do_not_matter(sent: list[dict[str, Any]], portion: int) -> Non
 def test_any_bytes_are_refused_or_waited_for(data: bytes) -> None:
     """Nothing but Garbage is raised, and nothing comes of what is no message."""
     try:
-        assert list(Frames().feed(data)) == []
+        assert list(MessageFrames().feed(data)) == []
     except Garbage:
         pass
 
@@ -64,7 +64,7 @@ def test_headers_that_cannot_be(data: bytes) -> None:
     """A length that is none, or is there twice; one that is too long; a body that says nothing;
     what a browser may send."""
     with pytest.raises(Garbage):
-        list(Frames().feed(data))
+        list(MessageFrames().feed(data))
 
 
 def test_what_an_editor_shows_is_spelled_out() -> None:
@@ -76,7 +76,7 @@ def test_what_an_editor_shows_is_spelled_out() -> None:
         connection = Connection(ours)
         connection.print("rank 1: \x1b]8;;http://evil\x07 損失\u202e")
         connection.refuse({"seq": 1, "command": "evaluate"}, "ValueError: \x9b2J")
-        frames = Frames()
+        frames = MessageFrames()
         came: list[dict[str, Any]] = []
         while len(came) < 2:
             came += [message for message, _ in frames.feed(editors.recv(65536))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.mcp.read_only import LONGEST, Refused, check_read_only
+from rankdbg.frontends.mcp.read_only import LONGEST, NotReadOnly, check_read_only
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_looking_is_admitted(expression: str) -> None:
 )
 def test_doing_is_refused(expression: str) -> None:
     """In one sentence that names the option which would admit it."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(NotReadOnly) as refused:
         check_read_only(expression)
     assert "--allow ask" in refused.value.hint
     assert "\n" not in refused.value.what

@@ -12,7 +12,7 @@ import pytest
 
 from rankdbg.frontends.mcp import text_parts, texts
 from rankdbg.frontends.mcp.asking import Answered, verdict_document
-from rankdbg.frontends.mcp.calls import Calls, Reply, Settings
+from rankdbg.frontends.mcp.calls import Calls, Reply, ServerSettings
 from rankdbg.frontends.mcp.job_text import clean_text
 from rankdbg.frontends.mcp.sharing import SharedConnections
 from rankdbg.frontends.mcp.tools import BY_NAME
@@ -44,7 +44,7 @@ def seen(number: int, world: int, frames: tuple[Frame, ...], **vitals: Any) -> S
 
 
 def reply(name: str, document: dict[str, Any], room: int = 6000) -> Reply:
-    answering = Calls(Settings(Path("/nowhere")), SharedConnections(lambda *_: None))  # type: ignore[arg-type, return-value]
+    answering = Calls(ServerSettings(Path("/nowhere")), SharedConnections(lambda *_: None))  # type: ignore[arg-type, return-value]
     tool = BY_NAME[name]
     head = {"schema": f"rankdbg.{tool.document}/1", "target": "local"}
     made = answering._reply(tool, head, Answered(document), 0, {"max_chars": room})

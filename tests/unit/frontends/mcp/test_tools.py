@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.mcp.calls import Calls, Running, Settings
+from rankdbg.frontends.mcp.calls import Calls, Running, ServerSettings
 from rankdbg.frontends.mcp.parameters import check_arguments
 from rankdbg.frontends.mcp.sharing import SharedConnections
 from rankdbg.frontends.mcp.tools import ALLOWED, BY_NAME, TOOLS, Tool
@@ -45,7 +45,7 @@ def calls(*allowed: str, targets: tuple[str, ...] = ()) -> Calls:
     def connect(*_: object) -> Any:
         raise AssertionError("nothing is asked")
 
-    settings = Settings(Path("/nowhere"), targets, allowed=frozenset(allowed))
+    settings = ServerSettings(Path("/nowhere"), targets, allowed=frozenset(allowed))
     return Calls(settings, SharedConnections(connect))
 
 

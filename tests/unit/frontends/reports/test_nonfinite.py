@@ -52,7 +52,7 @@ def test_a_stopped_rank_and_one_that_came_later() -> None:
     assert "norm made it: its inputs and its parameters were finite" in text
     assert "later rank 0: step 8, nan in head" in text
     assert "attach 1, looks at it; rank 2: still armed" in text
-    assert "rankdbg continue 1 lets it go on" in text
+    assert "rankdbg continue 1 resumes the rank" in text
 
 
 def test_after_a_pass_on_a_gpu() -> None:

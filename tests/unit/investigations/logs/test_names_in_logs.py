@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankdbg.investigations.logs.merged_messages import Names, Who
+from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames
 from rankdbg.logs.entries import Entry
 from rankdbg.types import ProcessKey, Rank
 
@@ -17,7 +17,7 @@ def ranks(*of: tuple[int, str]) -> list[Rank]:
 
 def names(found: list[Rank]) -> list[str]:
     """In lines, which are the same as in the roster."""
-    known = Names(found)
+    known = WriterNames(found)
     by_roster = [known.of_rank(rank) for rank in found]
     lines = [Entry(0.0, None, 0, rank.number, rank.pid, rank.role, "") for rank in found]
     assert [known.of(line) for line in lines] == by_roster
@@ -43,4 +43,4 @@ def test_pids_tell_them_apart() -> None:
 def test_line_with_a_number_alone() -> None:
     """It cannot be told whose it is."""
     line = Entry(0.0, None, 0, 0, None, "", "")
-    assert Names(ranks((0, "step"), (0, "step"))).of(line) == Who(0, "")
+    assert WriterNames(ranks((0, "step"), (0, "step"))).of(line) == LogWriter(0, "")

@@ -28,10 +28,10 @@ def process(code: str) -> Iterator[int]:
             waiting.kill()
 
 
-def wait_in(pid: int, *calls: str) -> syscalls.Wait:
+def wait_in(pid: int, *calls: str) -> syscalls.SyscallWait:
     """As soon as it is in one of these calls and that could be read in one go."""
 
-    def found() -> syscalls.Wait | None:
+    def found() -> syscalls.SyscallWait | None:
         wait = syscalls.waits_in(pid)
         return wait if wait.call in calls and wait.timer is not None else None
 
@@ -76,4 +76,4 @@ def test_wait_without_a_timer(code: str, calls: tuple[str, ...]) -> None:
 
 def test_process_that_is_gone() -> None:
     """Has no call."""
-    assert syscalls.waits_in(2**22 + 1) == syscalls.Wait()
+    assert syscalls.waits_in(2**22 + 1) == syscalls.SyscallWait()

@@ -67,7 +67,7 @@ def test_history_that_tells_nothing(earlier: list[str]) -> None:
     found = findings(1, [*earlier, "rr"], [*earlier, "rb"])
     assert culprits(found)[0][0] == "circle"
     assert found.culprit_ranks == (0, 1)
-    assert "do not tell" in sentence(found)
+    assert "do not show which side left" in sentence(found)
 
 
 def test_order_that_all_keep() -> None:

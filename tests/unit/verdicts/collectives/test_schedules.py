@@ -66,7 +66,7 @@ def test_without_earlier_rounds_both_ends_are_named(recorded: bool) -> None:
     found = findings(*(r if recorded else [r[0]] * 1 for r in rounds), recorded=recorded)
     assert culprits(found) == [("circle", (1, 2))]
     assert found.culprits[0].is_undecided
-    assert "The recorders do not tell which side has left the common order" in sentence(found)
+    assert "The flight recorders do not show which side left the common order" in sentence(found)
 
 
 def test_stage_that_is_late() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.collectives.traces import Operation, Trace
-from rankdbg.verdicts.collectives.worlds import Recorded, judge_worlds, separate
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds, separate
 
 
 def rank(pid: int, number: int | None, role: str = "", **more: Any) -> Rank:
@@ -22,14 +22,16 @@ def trace(number: int, last: int, size: int, waits: bool = False) -> Trace:
     return Trace(number, operations, members={"0": tuple(range(size))})
 
 
-def told(pid: int, number: int, role: str, store: str = "", **more: Any) -> Recorded:
+def told(pid: int, number: int, role: str, store: str = "", **more: Any) -> RecordedCollectives:
     last, waits = more.pop("last", 2), more.pop("waits", True)
     label = more.pop("label", number)
     size = more.pop("size", 2)
-    return Recorded(rank(pid, label, role), trace(number, last, size, waits), store, size)
+    return RecordedCollectives(
+        rank(pid, label, role), trace(number, last, size, waits), store, size
+    )
 
 
-def pids(worlds: list[dict[int, Recorded]]) -> list[dict[int, int]]:
+def pids(worlds: list[dict[int, RecordedCollectives]]) -> list[dict[int, int]]:
     return [{number: each.rank.pid for number, each in world.items()} for world in worlds]
 
 
@@ -59,14 +61,14 @@ def test_equal_numbers_without_a_store() -> None:
 
 def test_driver_is_in_no_world_of_its_actors() -> None:
     """A driver that has the number of an actor and no torch does not take the actor's place."""
-    driver = Recorded(rank(1, 0, "driver"), Trace(0, remark="it has not loaded torch"))
+    driver = RecordedCollectives(rank(1, 0, "driver"), Trace(0, remark="it has not loaded torch"))
     (world, other) = separate([driver, *(told(20 + n, n, "Trainer") for n in range(2))])
     assert pids([world, other]) == [{0: 20, 1: 21}, {0: 1}]
 
 
 def test_rank_without_response_is_in_the_world_that_lacks_it() -> None:
     """By its number; where torch counts otherwise than labels, by the one number that is free."""
-    silent = Recorded(rank(21, 1, "Trainer"), Trace(1, absent="no response"))
+    silent = RecordedCollectives(rank(21, 1, "Trainer"), Trace(1, absent="no response"))
     assert pids(separate([told(20, 0, "Trainer"), silent])) == [{0: 20, 1: 21}]
     crossed = told(20, 1, "Trainer", label=0)
     assert pids(separate([crossed, silent])) == [{1: 20, 0: 21}]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rankdbg.verdicts.failures.findings import Finding
-from rankdbg.verdicts.failures.job_phases import Course, Stay
+from rankdbg.verdicts.failures.job_phases import Course, RankPhase
 from rankdbg.verdicts.failures.log_changes import Changes
 from rankdbg.verdicts.failures.log_lines import Origin
 from rankdbg.verdicts.failures.root_causes import Diagnosis, Failure
@@ -14,7 +14,7 @@ NOTHING = Diagnosis((), ())
 
 def course(rank: int, phase: str, silent: float = 0.0) -> Course:
     rule = PhaseRule(stack="mine", phase=phase, quiet=10.0)
-    return Course(Origin(rank), "a.log", (Stay(rule, 1.0, 2.0, False, None, ""),), silent)
+    return Course(Origin(rank), "a.log", (RankPhase(rule, 1.0, 2.0, False, None, ""),), silent)
 
 
 def failed(*ranks: int) -> Diagnosis:

@@ -61,7 +61,7 @@ def test_loss_that_comes_back() -> None:
     """A jump that is over is told as such."""
     (found,) = find_trends(lines(lambda s: usual_loss(s) + (5.0 if 100 <= s < 104 else 0.0)))
     assert (found.step, found.lasts) == (100, False)
-    assert found.sentence.endswith("it came back later")
+    assert found.sentence.endswith("it recovered later")
 
 
 def test_loss_of_one_rank() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rankdbg.node.machine import nvml
-from rankdbg.verdicts.hangs.gpu_signs import SLOWDOWNS, Sign, signs, used_by
+from rankdbg.verdicts.hangs.gpu_signs import SLOWDOWNS, GpuSign, signs, used_by
 from rankdbg.wire.decoding import decode
 from rankdbg.wire.node_answers import Gpu, GpuProcess
 
@@ -60,7 +60,7 @@ def test_spinning_quotes_its_figures() -> None:
     """The text can stand as evidence by itself."""
     (sign,) = signs(gpu_of(utilization=100, power=127.4))
     text = "a kernel runs all the time and does little: 100 % use at 127 W of 700 W"
-    assert sign == Sign("spinning", text)
+    assert sign == GpuSign("spinning", text)
 
 
 def test_heat_throttles_and_the_power_limit_does_not() -> None:
@@ -68,7 +68,9 @@ def test_heat_throttles_and_the_power_limit_does_not() -> None:
     hot = {"utilization": 99, "power": 690.0, "clock": 900, "temperature": 88}
     assert names(**hot, slowed_by=["power limit"]) == ["busy"]
     found = signs(gpu_of(**hot, slowed_by=["power limit", "heat, by the hardware"]))
-    assert found[1] == Sign("throttled", "slowed by heat, by the hardware: 900 of 1980 MHz, 88 °C")
+    assert found[1] == GpuSign(
+        "throttled", "slowed by heat, by the hardware: 900 of 1980 MHz, 88 °C"
+    )
 
 
 def test_slowdowns_are_words_that_the_node_says() -> None:
@@ -86,7 +88,7 @@ def test_memory_that_is_full() -> None:
     """98 % and more: what engines reserve for themselves (90 %) is not."""
     assert names(memory_used=int(150754820096 * 0.9)) == ["idle"]
     (_, sign) = signs(gpu_of(memory_used=150_000_000_000))
-    assert sign == Sign("memory-full", "139.7 of 140.4 GiB are taken")
+    assert sign == GpuSign("memory-full", "139.7 of 140.4 GiB are taken")
 
 
 def test_figures_that_are_not_told_are_no_signs() -> None:
@@ -97,7 +99,9 @@ def test_figures_that_are_not_told_are_no_signs() -> None:
 
 def test_lost_gpu_has_that_sign_alone() -> None:
     """What fell off the bus answers nothing else."""
-    assert signs(Gpu(3, error="GPU is lost")) == [Sign("lost", "NVML cannot read it: GPU is lost")]
+    assert signs(Gpu(3, error="GPU is lost")) == [
+        GpuSign("lost", "NVML cannot read it: GPU is lost")
+    ]
 
 
 def test_gpus_of_a_process() -> None:

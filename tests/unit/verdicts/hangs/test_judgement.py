@@ -14,7 +14,7 @@ from rankdbg.verdicts.collectives.culprits import judge as judge_collectives
 from rankdbg.verdicts.collectives.traces import read_trace
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
-from rankdbg.verdicts.hangs.gpu_signs import Sign
+from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.hang_rules import find_sign, in_order, load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
@@ -386,7 +386,7 @@ def test_a_stopped_rank_counts_though_nobody_waits_yet() -> None:
 def test_a_kernel_that_never_ends() -> None:
     """The host spins, the GPU runs all the time and does little; a second is not enough."""
     waits = stack("wait_for_the_gpu /job/train.py:15", "<module> /job/train.py:9")
-    one = with_cpu(replace(seen(0, waits, world=1), gpus=[Sign("spinning", "100 %")]), 1.0)
+    one = with_cpu(replace(seen(0, waits, world=1), gpus=[GpuSign("spinning", "100 %")]), 1.0)
     assert verdict_on(one).watch_longer > 0
     later = replace(one, after=replace(one.after, at=5.0, cpu=5.0))
     assert culprit(verdict_on(later)) == [("kernel-never-ends", (0,))]
@@ -499,7 +499,9 @@ ON_GPU = [Stack("MainThread", True, (Frame("cuStreamSynchronize", "/lib/libcuda.
 
 def behind_a_kernel(number: int, *kernels: str) -> Seen:
     waits = seen(number, stack("loss_of /job/train.py:31", "<module> /job/train.py:9"))
-    return replace(waits, native=ON_GPU, gpus=(Sign("spinning", "does little"),), kernels=kernels)
+    return replace(
+        waits, native=ON_GPU, gpus=(GpuSign("spinning", "does little"),), kernels=kernels
+    )
 
 
 def recorded(*pending_of_last: str) -> list[World]:
