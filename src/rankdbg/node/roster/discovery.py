@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from rankdbg.files.foreign_files import open_file
 from rankdbg.node.machine import descriptors, processes
-from rankdbg.node.roster import containers
+from rankdbg.node.roster import containers, first_ranks
 from rankdbg.node.roster.card_files import read_card, read_cards
 from rankdbg.node.roster.labels import sound_labels
 from rankdbg.process import identity, rendezvous
@@ -134,6 +134,7 @@ def _look_at_new(found: Found, others: Collection[int]) -> None:
             if process is not None:
                 found.processes.append(process)
     _add_starters(found, new)
+    _add_first_ranks(found)
 
 
 def _own_directory(pid: int, environ: Mapping[str, str]) -> str:
@@ -156,6 +157,15 @@ def _add_starters(found: Found, new: Mapping[int, tuple[list[str], dict[str, str
             if starter is not None:
                 found.processes.append(starter)
                 listed.add(pid)
+
+
+def _add_first_ranks(found: Found) -> None:
+    listed = {process.pid for process in found.processes if process.alive}
+    for pid in first_ranks.find(found.processes).keys() - listed:
+        if processes.is_python(pid):
+            command, environ = processes.command(pid), processes.environment(pid)
+            process = _without_agent(pid, command, environ, wanted=True)
+            found.processes += [process] if process is not None else []
 
 
 def _may_start(command: list[str], rank: list[str]) -> bool:
