@@ -279,7 +279,7 @@ def _why_not_asked(pid: int) -> str:
     owner = processes.owner(pid)
     if owner is None or owner == os.geteuid():
         return ""
-    name = _user_name(owner)
+    name = user_name(owner)
     return f"it runs as {name}; to use its agent, run rankdbg as {name}"
 
 
@@ -483,7 +483,7 @@ def _runs(process: Process) -> bool:
 def other_users() -> list[str]:
     """Other users with an agent directory and Python processes."""
     running = {_owner(f"/proc/{pid}") for pid in processes.all_pids()} - {os.geteuid(), -1}
-    return sorted(_user_name(uid) for uid in running if uid == _owner(f"/tmp/rankdbg-{uid}"))
+    return sorted(user_name(uid) for uid in running if uid == _owner(f"/tmp/rankdbg-{uid}"))
 
 
 def _owner(path: str) -> int:
@@ -493,7 +493,7 @@ def _owner(path: str) -> int:
         return -1
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
