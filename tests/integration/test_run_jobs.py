@@ -53,6 +53,26 @@ def test_killed_rank(job: Job) -> None:
     assert list(job.directory.iterdir()) == []
 
 
+@pytest.mark.parametrize("agent", [True, False], ids=["agents", "bare"])
+def test_ranks_that_outlive_their_launcher(job: Job, agent: bool) -> None:
+    """Only the launcher is killed, and the job is started again under its name: its ranks are the
+    new ones, and ps names the others as an older generation that still runs."""
+    launcher = job.start_ranks("waits", "waits", agent=agent)
+    job.wait_for(lambda ranks: numbers(ranks) == [0, 1])
+    before = {rank.pid for rank in job.ranks()}
+    launcher.kill()
+    launcher.wait(PATIENCE)
+    job.start_ranks("waits", "waits", agent=agent)
+
+    def is_new(ranks: list[Rank]) -> bool:
+        return numbers(ranks) == [0, 1] and before.isdisjoint(rank.pid for rank in ranks)
+
+    job.wait_for(is_new)
+    older = job.json("ps", "gen=1")["ranks"]
+    assert {rank["pid"] for rank in older} == before
+    assert "0-1, gen=1 still run, of an older generation" in " ".join(job.cli("ps").stdout.split())
+
+
 def test_killed_worker_without_numbers(job: Job) -> None:
     """The death of a worker does not change the numbers of the others."""
     job.start(sys.executable, PROGRAMS / "run_children.py", "fork", "by_nothing", 3)

@@ -12,6 +12,8 @@ import pytest
 
 import rankdbg
 from jobs import Job
+from rankdbg.node.machine import processes
+from rankdbg.types import Rank
 from strangers import STRANGER, as_stranger, needs_root, public_place
 from waiting import PATIENCE, wait_for
 
@@ -73,6 +75,42 @@ def test_root_is_told_nothing_of_others_directories(job: Job, place: Path) -> No
         assert str(place) not in said_by("ps", job.directory)
     finally:
         stranger.communicate("")
+
+
+def test_another_user_does_not_join_the_job_of_root(job: Job, place: Path) -> None:
+    """By its name in RANKDBG_JOB: the job has its own ranks alone, is asked alone, and the other user's
+    is a job of its own."""
+    environment = {"RANKDBG": "1", "RANKDBG_DIR": str(place), "RANKDBG_JOB": job.name}
+    stranger = as_stranger(WAITS, env={**environment, "RANK": "1", "WORLD_SIZE": "2"})
+    try:
+        assert stranger.stdout is not None and stranger.stdout.readline() == "ready\n"
+        job.start_ranks("waits")
+        job.wait_at("waits")
+        assert [answer["rank"] for answer in job.json("ps")["ranks"]] == [0]
+        assert str(stranger.pid) not in job.cli("ask", "all", "1 + 1").stderr
+        with job.session() as session:
+            theirs = [p for p in session.roster().processes if p.pid == stranger.pid]
+        assert [(p.job, p.kind) for p in theirs] == [(f"{job.name}-uid{STRANGER}", "rank")]
+    finally:
+        stranger.communicate("")
+
+
+def test_what_a_job_starts_as_another_user_is_part_of_it(job: Job) -> None:
+    """A launcher of root's that becomes that user for one of its ranks."""
+    launcher = (
+        "import os, subprocess, sys\n"
+        f"user = dict(user={STRANGER}, group={STRANGER}, extra_groups=[])\n"
+        "words = [sys.argv[1], '-c', 'import time; time.sleep(600)']\n"
+        "ranks = [dict(os.environ, RANK=str(rank), WORLD_SIZE='2') for rank in range(2)]\n"
+        "subprocess.Popen(words, env=ranks[0])\n"
+        "subprocess.call(words, env=ranks[1], **user)\n"
+    )
+    job.start(sys.executable, "-c", launcher, PYTHON, agent=False)
+
+    def are_of_both(ranks: list[Rank]) -> bool:
+        return {r.number: processes.owner(r.pid) for r in ranks} == {0: 0, 1: STRANGER}
+
+    job.wait_for(are_of_both)
 
 
 def test_a_user_is_told_nothing_of_roots_jobs(job: Job, place: Path) -> None:

@@ -79,6 +79,30 @@ def test_scheduler_fails(job: Job, tmp_path: Path) -> None:
         assert watch.said.count("no controller") == 1
 
 
+@pytest.mark.parametrize(
+    "answer",
+    ["exec sleep 600", "echo '[[{\"jobs\": 7}, null'; exit 0", "head -c 3000 /dev/urandom; exit 0"],
+    ids=["never", "nonsense", "no text"],
+)
+def test_scheduler_that_answers_badly(job: Job, tmp_path: Path, answer: str) -> None:
+    """squeue hangs, or prints what no squeue prints: the command's status is passed on, and no word of
+    a bug is said."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("squeue", "srun"):
+        (tools / name).write_text(f'#!/bin/sh\necho x >> "$CALLS"\n{answer}\n')
+        (tools / name).chmod(0o755)
+    calls = tmp_path / "calls"
+    environment = {
+        "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "4711", "CALLS": str(calls),
+    }  # fmt: skip
+    with beside(job, tmp_path, *QUICK, "--", *UNTIL_TOLD, env=environment) as watch:
+        wait_for(calls.exists, "a question to Slurm")
+        (tmp_path / "end").touch()
+        assert watch.wait() == 7
+        assert "rankdbg itself failed" not in watch.said
+
+
 def test_watching_process_is_killed(job: Job, tmp_path: Path) -> None:
     """That is said, another one takes its place, and the command ends as it would have."""
     with beside(job, tmp_path, *QUICK, "--", *UNTIL_TOLD) as watch:

@@ -137,6 +137,14 @@ DASK = (
     "{0} scheduler --port 0 --no-dashboard {1} & {0} worker --nworkers 2 --no-dashboard {1}; wait"
 )
 dask = DASK.format(f"{PYTHON} {BIN / 'dask'}", "--scheduler-file SCRATCH/scheduler.json")
+
+
+def first_of(way: str) -> list[str]:
+    """A program that starts its own ranks."""
+    program = PROGRAMS / "first_of_its_ranks.py"
+    return ["sh", "-c", f"cp {program} PROGRAM; exec {PYTHON} PROGRAM {way}"]
+
+
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin")
 slow = pytest.mark.slow
 # Launchers that load torch in every process are started without agents alone; with them they are
@@ -175,6 +183,18 @@ TABLE = [
         {"ranks": [0, 1, 2], "child": 6},
     ),
     *row("the first rank starts the others", [PYTHON, "PROGRAM", "again"], {"ranks": [0, 1, 2]}),
+    *row("rank 0 starts another command", first_of("code"), {"ranks": [0, 1, 2]}),
+    *row(
+        "rank 0 starts the others with multiprocessing",
+        first_of("spawn"),
+        {"ranks": [0, 1, 2], "helper": 1},
+    ),
+    *row(
+        "a launcher whose rank 0 has ended",
+        first_of("launcher"),
+        {"ranks": [1, 2]},
+        with_agents=False,
+    ),
     *row(
         "torchrun",
         [*torchrun, "PROGRAM", "children"],

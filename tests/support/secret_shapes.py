@@ -364,11 +364,46 @@ FORMS = [
     (f"key {BASE64_88}", BASE64_88[:40]),
     (f"hf_{R16}…", R16),
 ]
+# Written without a look at the rules: of 145 like these, 21 leaked at first.
+CLUSTERS = [
+    (f"NGC_CLI_API_KEY={X}", X),
+    (f"MLFLOW_TRACKING_PASSWORD={X}", X),
+    (f"LDAP_BIND_PW={X}", X),
+    (f"RAY_AUTH_TOKEN={X}", X),
+    (f'DOCKER_AUTH_CONFIG={{"auths":{{"r":{{"auth":"{BASIC}"}}}}}}', BASIC),
+    (f"AIRFLOW__CORE__FERNET_KEY={X}", X),
+    (f"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=postgresql://a:{X}@h/d", X),
+    (f"PIP_INDEX_URL=https://u:{X}@h/simple", X),
+    (f"http_proxy=http://u:{X}@proxy:3128", X),
+    (f"OPENAI_KEY={X}", X),
+    (f"wandb_key={X}", X),
+    (f"openai-key: {X}", X),
+    (f"SecretStr('{X}')", X),
+    (f"Password(b'{X}')", X),
+    (f"HTTPBasicAuth('bob', '{X}')", X),
+    (f"aiohttp.BasicAuth('bob', '{X}')", X),
+    (f"Namespace(lr=0.1, wandb_key='{X}', seed=1)", X),
+    (f"Redis<ConnectionPool<Connection<host=h,port=1,password={X},db=0>>>", X),
+    (f"[I ServerApp] http://localhost:8888/lab?token={HEX40}", HEX40),
+    (f"fatal: Authentication failed for 'https://bob:{X}@h/r.git/'", X),
+    (f"send: b'GET / HTTP/1.1\\r\\nX-Api-Key: {X}\\r\\n\\r\\n'", X),
+    (f'level=info msg="login ok" secret="{X}"', X),
+    (f"password for bob: {X}", X),
+    (f"password for user bob: {X}", X),
+    (f"access token is '{X}'", X),
+    (f"{{'msg': 'auth', 'tok': '{R32}'}}", R32),
+    (f"kubeadm join h:6443 --token {R16}.{R16}", R16),
+    (f"wandb login {HEX40}", HEX40),
+    (f"curl --proxy-user bob:{X} https://h", X),
+    (f"ipmitool -H h -U a -P {X} power status", X),
+    (f"snmpwalk -v 3 -u a -A {X} h", X),
+]
 # Of one line each, and the same wherever they stand in it.
 LINES = [
     pair
     for family in (
         *(NAMES_AND_VALUES, JSON, PYTHON, HEADERS, ADDRESSES, CONNECTION_STRINGS, SHELL, FORMS),
+        CLUSTERS,
     )
     for pair in family
     if "\n" not in pair[0] and "…" not in pair[0]
@@ -377,7 +412,7 @@ SHAPES = [
     pair
     for family in (
         *(NAMES_AND_VALUES, JSON, PYTHON, YAML, INI, HEADERS, ADDRESSES, CONNECTION_STRINGS),
-        *(SHELL, FORMS),
+        *(SHELL, FORMS, CLUSTERS),
     )
     for pair in family
 ]
@@ -409,9 +444,143 @@ COMMANDS = [
     (["x", f"--set-string=auth.token={X}"], X),
     (["java", f"-Ddb.password={X}"], X),
     (["ssh", "node-1", f"HF_TOKEN={X} python train.py"], X),
+    (["python", "t.py", f"--wandb-key={X}"], X),
+    (["wandb", "login", HEX40], HEX40),
+    (["curl", "--proxy-user", f"bob:{X}", "h"], X),
+    (["ipmitool", "-U", "a", "-P", X], X),
+    (["snmpwalk", "-A", X, "h"], X),
+    (["rclone", "copy", f":s3,access_key_id=a,secret_access_key={X}:b", "x"], X),
+    (["jupyter", "lab", f"--IdentityProvider.token={X}"], X),
+    (["lftp", "-u", f"bob,{X}", "h"], X),
 ]
 
 ORDINARY = f"""
+--token-budget 4096
+token_budget=4096
+key = 'layers.0.weight'
+for key in state_dict: key='lm_head.weight'
+key: 'loss'
+num_tokens=4096 tokens/s=1234
+pad_token='<pad>'
+eos_token_id=2
+tokenizer=GPT2Tokenizer
+--max-tokens 128
+secret_sharing=False
+password_file=/run/secrets/db
+--key-padding-mask
+attention key (8, 128, 64)
+q, key, value = x.chunk(3)
+key shape torch.Size([8, 128])
+author=bob
+authority=h
+compass=north
+bypass=1
+pass 3 of 10
+test_pass=True
+token 128 of 4096
+token: 128
+next token is 'the'
+cache_key=abc
+key_dim=64
+monkey=banana
+keyword='loss'
+keys=['a', 'b']
+PASS: test_x
+passed in 3.1s
+step 3 token_loss=0.1
+tokens_per_second=88.1
+KeyError: 'token'
+missing key: model.embed.weight
+unexpected key(s) in state_dict: lm_head.weight
+--public-key /x/id.pub
+auth_mode=disabled
+api_key=None
+HF_TOKEN is not set
+token file not found
+session_dir=/tmp/ray/session_latest
+session=3
+session_latest
+cookie_jar=None
+sig=SIGTERM
+signature: (x, y)
+credential helper not found
+use_auth=True
+partition_key=3
+sort_key='time'
+grouping key: rank
+key_value_heads=8
+num_key_value_heads: 8
+rope key scale 1.0
+prng_key=Array([0, 42])
+random key: [0 42]
+rng_key=(1,2)
+NCCL key exchange done
+store key 'worker/0/ready' not set
+waiting for key /rdzv/0
+lease key etcd/x
+hash=9f86d081884c7d65
+commit 8f14e45fceea167a5a36dedd4bea2543c9f0f895
+sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
+GPU-123e4567-e89b-12d3-a456-426614174000
+--pass-through
+token_type_ids=tensor
+special_tokens_map.json
+bos_token: '<s>'
+unk_token=<unk>
+password must be changed
+no password supplied
+Permission denied (publickey,password)
+key_cache=tensor
+value_cache
+pwd=/home/bob
+PWD=/home/bob/src
+OLDPWD=/root
+--pwd /work
+cd $PWD
+sk-learn==1.2
+hf_hub_download
+AKIA is a prefix
+keyring=disabled
+--keys 3
+key=3
+key=(0, 1)
+Key: 5
+api: v1
+pat=*.py
+glob pat: *.log
+password for bob: required
+password for user bob: denied
+token for step: 3
+token for layer: attention
+SecretNotFoundError('no such object')
+HTTPBasicAuth(user, password)
+HTTPBasicAuth(self.user, self.password)
+SecretStr(value)
+SecretStr('**********')
+get_secret('db-name')
+store.get_password("db", "bob")
+PasswordField('Password')
+AddedToken('<image>')
+Token('the')
+Credentials(config)
+tok: abc
+tok='the'
+tok/s: 88.1
+tok_s=88.1
+tokens/s 12.1k tok/s/gpu 1.2k
+wandb login
+wandb login --relogin
+wandb: run wandb login to continue
+vault login -method=oidc
+access token is 'invalid'
+next token is 'the'
+s3_key=models/llama/step_1000.pt
+--s3-key models/x.pt
+google_key_column=id
+BasicAuth is required
+SecretBox(host='h', port=5432)
+curl --proxy-user bob https://h
+snmpwalk -v 2c h
 MAX_TOKENS=4096
 num_tokens: 128
 max_new_tokens=100

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rankdbg import selection
 from rankdbg.investigations.rank_labels import frame_json
 from rankdbg.investigations.results import Result
-from rankdbg.session import Session, check_job
+from rankdbg.session import Roster, Session, check_job
 from rankdbg.types import ProcessKey, Rank
 
 if TYPE_CHECKING:
@@ -98,7 +98,22 @@ def list_jobs(
         name: [rank for rank in _in_order(ranks) if id(rank) in ids] for name, ranks in jobs.items()
     }
     origin = session.cluster.origin
-    return JobList(shown, roster.inside, roster.ages, roster.silent_nodes, roster.notes, origin)
+    notes = [*roster.notes, *_left_behind(roster, shown)]
+    return JobList(shown, roster.inside, roster.ages, roster.silent_nodes, notes, origin)
+
+
+def _left_behind(roster: Roster, shown: Mapping[str, Sequence[Rank]]) -> Iterator[str]:
+    """Which ranks of the shown jobs still run although they were replaced: they hold memory, ports and
+    GPUs that the new ones need."""
+    for job, ranks in roster.jobs(replaced=True).items():
+        last = {rank.process for rank in selection.last_generations(ranks)}
+        left = [r for r in ranks if r.process not in last and r.state not in ("gone", "zombie")]
+        if job in shown and left:
+            older = selection.format_ranks(left, ranks)
+            yield (
+                f"job {job}: {older} still {'run' if len(left) > 1 else 'runs'}, of an older "
+                "generation that has lost its launcher"
+            )
 
 
 def rank_cells(rank: Rank) -> tuple[str, ...]:

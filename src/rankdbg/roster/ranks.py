@@ -242,7 +242,10 @@ class _Job:
         places: dict[tuple[object, ...], list[Member]] = defaultdict(list)
         for process in self.numbered():
             if process.alive and process.number == process.labels.get("rank"):
-                group = process.text("role"), generations.step_of(process), meshes[id(process)]
+                mesh = meshes[id(process)]
+                if mesh is None and generations.lost_launcher(process):
+                    mesh = process.host, process.ppid  # as its agent knows it
+                group = process.text("role"), generations.step_of(process), mesh
                 places[process.number, process.host, group].append(process)
         for same in places.values():
             for process in sorted(same, key=_importance, reverse=True)[1:]:

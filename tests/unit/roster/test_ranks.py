@@ -392,6 +392,54 @@ def test_a_job_that_was_started_three_times() -> None:
     ) == {11: 1, 12: 1, 21: 2, 31: 3, 32: 2}
 
 
+def test_ranks_that_outlive_their_launcher() -> None:
+    """Only torchrun was killed, and started again under the same name: the ranks that live on are of
+    the older generation."""
+    found = [
+        process(11, 9, **by("torchrun", 0)),
+        process(12, 9, **by("torchrun", 1)),
+        process(30, command=TORCHRUN),
+        process(31, 30, **by("torchrun", 0)),
+        process(32, 30, **by("torchrun", 1)),
+    ]
+    kinds = classified(*found)
+    assert [kinds[pid] for pid in (11, 12, 31, 32)] == [RANK0, RANK1, RANK0, RANK1]
+    assert generations(*found) == {11: 1, 12: 1, 31: 2, 32: 2}
+
+
+def test_ranks_that_outlive_two_launchers() -> None:
+    """Agents know the pids of both, after both were killed."""
+    found = [
+        process(11, 9, **by("torchrun", 0)),
+        process(12, 9, **by("torchrun", 1)),
+        process(21, 19, **by("torchrun", 0)),
+        process(22, 19, **by("torchrun", 1)),
+    ]
+    assert generations(*found) == {11: 1, 12: 1, 21: 2, 22: 2}
+
+
+def test_two_launches_of_which_both_live() -> None:
+    """Neither is an older generation of the other, whichever began first."""
+    assert generations(
+        process(10, command=TORCHRUN),
+        process(11, 10, **by("torchrun", 0)),
+        process(20, command=TORCHRUN),
+        process(21, 20, **by("torchrun", 0)),
+    ) == {11: 1, 21: 1}
+
+
+def test_ranks_that_were_left_by_a_shell() -> None:
+    """nohup and an exit: no launcher lives, and none has started them again. What rank 0 has started
+    in the background with its number is a helper."""
+    found = [
+        process(11, 1, **by("torchrun", 0)),
+        process(12, 1, **by("torchrun", 1)),
+        process(13, 1, modules=20, **by("torchrun", 0)),
+    ]
+    assert classified(*found) == {11: RANK0, 12: RANK1, 13: HELPER}
+    assert generations(*found) == {11: 1, 12: 1}
+
+
 def test_restarts_that_the_launcher_counts() -> None:
     """Nothing may be left of the first generation."""
     assert generations(process(11, **by("torchrun", 0), restart=2)) == {11: 3}

@@ -24,6 +24,8 @@ else:
 
 _START, _EXIT_CODE = 18, 48  # among the fields of /proc/PID/stat behind the state
 _TICKS = os.sysconf("SC_CLK_TCK")
+# They become the parents of processes whose own parent has ended, and have not started them.
+_ADOPTERS = frozenset({"systemd", "tini", "dumb-init", "docker-init", "catatonit", "s6-svscan"})
 MOST_ANCESTORS = 100  # a longer chain was read while pids were reused
 _LONGEST_COMMAND = 80
 _EXITING = 0x4  # PF_EXITING among the kernel's flags of a process
@@ -131,13 +133,13 @@ def parent(pid: int) -> int:
 
 def ancestors(ppid: int, start: int, known: dict[int, Stat | None]) -> Iterator[int]:
     """The pids above a process that started at this tick, nearest first, without the first of the
-    machine. `known` is filled: ranks share their ancestors. A parent that is younger has only the
-    pid of one that is gone."""
+    machine, of a session or of a container, which adopts processes. `known` is filled: ranks share
+    their ancestors. A parent that is younger has only the pid of one that is gone."""
     for _ in range(MOST_ANCESTORS):
         if ppid not in known:
             known[ppid] = read_stat(ppid)
         stat = known[ppid]
-        if ppid <= 1 or stat is None or stat.start > start:
+        if ppid <= 1 or stat is None or stat.start > start or stat.name in _ADOPTERS:
             return
         yield ppid
         ppid, start = stat.ppid, stat.start

@@ -18,8 +18,10 @@ from rankdbg.process.user_code import is_agent, is_native, is_user_code
 Frame = tuple[str, str, int]
 
 # "thread (4711): MainThread" comes first, then "function (file:line)"; of C, "function (file)".
-_THREAD = re.compile(r"thread \((0x[0-9A-Fa-f]+|\d+)\)(?:: (.*))?$")
-_FRAME = re.compile(r"(.*) \((.*?)(?::(\d+))?\)$")
+_THREAD = re.compile(r"thread \((0x[0-9A-Fa-f]+|\d+)\)(?:: (.*))?\Z", re.DOTALL)
+_FRAME = re.compile(r"(.*) \((.*?)(?::(\d+))?\)\Z", re.DOTALL)
+# Between two stacks, and not within the name of a function, which may hold any character.
+_NEXT_STACK = re.compile(r"(?<=\d)\n(?=thread \()")
 # Monarch keeps the main thread to itself, and gives each actor its own.
 _ACTOR = "monarch-actor-"
 
@@ -49,8 +51,8 @@ class Folded:
 def fold(text: str, pid: int, rate: int) -> dict[str, Any]:
     """What `py-spy record --format raw --threads` has written about a process, of which it has
     taken so many samples in a second."""
-    # Not splitlines(): a name may hold what that takes for the end of a line.
-    seen = [sample for line in text.split("\n") if (sample := _sample(line, pid))]
+    stacks = _NEXT_STACK.split(text.rstrip("\n"))
+    seen = [sample for stack in stacks if (sample := _sample(stack, pid))]
     main = _main_thread(seen)
     folded = Folded("samples")
     threads: dict[str, int] = defaultdict(int)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from rankdbg.files.foreign_files import open_file
 from rankdbg.node.machine import descriptors, processes
-from rankdbg.node.roster import containers
+from rankdbg.node.roster import containers, first_ranks
 from rankdbg.node.roster.card_files import read_card, read_cards
 from rankdbg.node.roster.labels import sound_labels
 from rankdbg.process import identity, rendezvous
@@ -138,6 +138,7 @@ def _look_at_new(found: FoundProcesses, others: Collection[int]) -> None:
             if process is not None:
                 found.processes.append(process)
     _add_starters(found, new)
+    _add_first_ranks(found)
 
 
 def _own_directory(pid: int, environ: Mapping[str, str]) -> str:
@@ -162,6 +163,15 @@ def _add_starters(
             if starter is not None:
                 found.processes.append(starter)
                 listed.add(pid)
+
+
+def _add_first_ranks(found: Found) -> None:
+    listed = {process.pid for process in found.processes if process.alive}
+    for pid in first_ranks.find(found.processes).keys() - listed:
+        if processes.is_python(pid):
+            command, environ = processes.command(pid), processes.environment(pid)
+            process = _without_agent(pid, command, environ, wanted=True)
+            found.processes += [process] if process is not None else []
 
 
 def _may_start(command: list[str], rank: list[str]) -> bool:
@@ -275,7 +285,7 @@ def _why_not_asked(pid: int) -> str:
     owner = processes.owner(pid)
     if owner is None or owner == os.geteuid():
         return ""
-    name = _user_name(owner)
+    name = user_name(owner)
     return f"it runs as {name}; to use its agent, run rankdbg as {name}"
 
 
@@ -479,7 +489,7 @@ def _runs(process: Process) -> bool:
 def other_users() -> list[str]:
     """Other users with an agent directory and Python processes."""
     running = {_owner(f"/proc/{pid}") for pid in processes.all_pids()} - {os.geteuid(), -1}
-    return sorted(_user_name(uid) for uid in running if uid == _owner(f"/tmp/rankdbg-{uid}"))
+    return sorted(user_name(uid) for uid in running if uid == _owner(f"/tmp/rankdbg-{uid}"))
 
 
 def _owner(path: str) -> int:
@@ -489,7 +499,7 @@ def _owner(path: str) -> int:
         return -1
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

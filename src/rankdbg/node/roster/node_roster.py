@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rankdbg.node import inquiry, relay
 from rankdbg.node.inquiry import Key
-from rankdbg.node.roster import discovery
+from rankdbg.node.roster import discovery, first_ranks, owners
 from rankdbg.node.roster.ancestors import look_above
 from rankdbg.node.roster.announcements import Announcements
 from rankdbg.node.roster.cards import Cards
@@ -128,6 +128,7 @@ class NodeRoster:
     ) -> list[Process]:
         """The processes in scope, each with its kind and number."""
         self._name_jobs(asked, known)  # labels of agents do not have these names
+        first_ranks.number(found)
         classify(found)
         self._cards.keep_others(found)
         remaining = discovery.remove_stale(found)
@@ -139,6 +140,7 @@ class NodeRoster:
         """Assign names from the launcher or the session to jobs without one."""
         if known is not None:
             call_by_names(found, known)
+        owners.set_apart(found)
         if self._scope.get("unnamed_job"):
             discovery.name_job(found, self._scope["unnamed_job"])
         name_unnamed(found)

@@ -26,7 +26,7 @@ from rankdbg.process.masking.secrecy import (
 # first letters, in lower case: ten times as fast as a list of words in either case.)
 _KEYWORD = lazy(
     r"p(?:ass|swd|(?:wd|w|at)(?![a-z]))|s(?:e(?:cret|ssion)|ig(?:nature|(?![a-z]))|as(?![a-z]))"
-    r"|token|key|c(?:red|ookie|srf)|auth|bearer|jwt|webhook|dsn(?![a-z])|hmac|xsrf"
+    r"|tok(?:en|(?![a-z]))|key|c(?:red|ookie|srf)|auth|bearer|jwt|webhook|dsn(?![a-z])|hmac|xsrf"
 )
 _ENOUGH = 200  # letters of a value that are examined first
 _NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
@@ -40,6 +40,7 @@ _ENCODED_QUOTE = r"&quot;|&#3[49];|%2[27]|\\u002[27]"
 _CLOSING = (
     rf"(?:\\{{0,7}}[\"'`]|{_ENCODED_QUOTE})?\]?\)?{_COLOUR}[ \t]{{0,8}}"
     r"(?:(?:provided|given|used|supplied|sent|received|value)[ \t]{0,2})?"
+    r"(?P<whose>for[ \t](?:user[ \t])?[\w.@\\-]{1,60}[ \t]?(?=:[ \t]))?"
 )
 _TYPE = r"(?:(?:Optional\[)?(?:str|bytes|SecretStr|Any|string)\]?(?:[ ]?\|[ ]?None)?[ ]{0,2}=)"
 _SEPARATOR = lazy(
@@ -120,6 +121,8 @@ def _value_after(text: str, start: int, end: int) -> tuple[int, int] | None:
     if before in ("?", "&", ";") and level is Secrecy.IF_RANDOM:
         level = Secrecy.LIKELY
     separator = _SEPARATOR.match(text, end)
+    if separator is not None and separator["whose"] and level is not Secrecy.CERTAIN:
+        return None  # `token for step: 3`, but `password for bob: x`
     if separator is None or (separator["tag"] and before not in ("<", "/")):
         return _value_without_separator(text, start, end, level)
     if begins_harmless(text[separator.end() : separator.end() + _ENOUGH], level):
@@ -246,6 +249,8 @@ def _value_without_separator(
     text: str, start: int, end: int, level: Secrecy
 ) -> tuple[int, int] | None:
     name = text[start:end]
+    if place := _made_of_literals(text, name, end, level):
+        return place
     quote = text[start - 1 : start]
     if quote in ("'", '"') and text[max(0, start - 3) : start - 1].rstrip(" ").endswith("("):
         pair = _PAIR.match(text, end)
@@ -270,9 +275,29 @@ def _value_without_separator(
     elif _BLANK_IS_ENOUGH.search(text, max(0, start - 120), start):
         is_value = True
     elif opening:
-        is_value = is_password_name(name)
+        is_value = is_password_name(name) or (bool(gap[0].strip()) and _has_digit(value))
     elif gap[0].strip():
-        is_value = any(map(str.isdigit, value)) and not value[0].isdigit()
+        is_value = _has_digit(value) and not value[0].isdigit()
     else:
         is_value = looks_random(value)
     return place if is_value else None
+
+
+def _has_digit(value: str) -> bool:
+    return any(map(str.isdigit, value))
+
+
+def _made_of_literals(text: str, name: str, end: int, level: Secrecy) -> tuple[int, int] | None:
+    """What is between the brackets of `SecretStr('x')` and `HTTPBasicAuth('bob', 'x')`: of a class, not
+    of a function, and not if it is made of variables."""
+    kind = name.rpartition(".")[2]
+    is_class = kind[:1].isupper() and not kind.isupper()
+    if not is_class or not (level is Secrecy.CERTAIN or kind.endswith("Auth")):
+        return None
+    opening = _OPEN.match(text, end + 1) if text[end : end + 1] == "(" else None
+    if opening is None or begins_harmless(text[end + 1 : end + _ENOUGH], level):
+        return None
+    close = _end_of_brackets(text, end)
+    place = end + 1, close - 1 if text[close - 1] == ")" else close
+    literal = text[opening.end() : _end_of_quoted(text, opening)]
+    return None if is_no_secret(name, literal, level) else place

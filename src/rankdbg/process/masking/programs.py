@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 
 from rankdbg.process.masking.patterns import lazy
-from rankdbg.process.masking.secrecy import MASK
+from rankdbg.process.masking.secrecy import MASK, looks_random
 
 # Program -> options. The password is with `-w` the next word; with `-p…` the rest of the word; with
 # `-u :` the text after the colon in the next word; with `-p login` the next word, if the command
-# contains `login`.
+# contains `login`; with `login random` the word after it, if that looks like a secret.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb"), ("-p…",)),
     **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore"), ("-p", "-p…")),
@@ -20,8 +20,13 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), ("-w",)),
     **dict.fromkeys(("sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "zip", "unzip"), ("-P",)),
     **dict.fromkeys(("7z", "7za", "7zz", "rar", "unrar"), ("-p…",)),
-    **dict.fromkeys(("curl", "http", "https", "xh"), ("-u :", "--user :", "-U :", "-a :")),
+    **dict.fromkeys(
+        ("curl", "http", "https", "xh"), ("-u :", "--user :", "-U :", "-a :", "--proxy-user :")
+    ),
     **dict.fromkeys(("smbclient", "rpcclient", "net"), ("-U %",)),
+    **dict.fromkeys(("snmpget", "snmpset", "snmpwalk", "snmpbulkwalk"), ("-A", "-X")),
+    **dict.fromkeys(("wandb", "vault"), ("login random",)),
+    "ipmitool": ("-P",),
     "sshpass": ("-p", "-p…"),
     "redis-cli": ("-a",),
     "lftp": ("-u ,",),
@@ -59,7 +64,7 @@ def mask_programs(text: str) -> str:
 
 
 def _has_program(text: str) -> bool:
-    if " -" in text or " /p:" in text:
+    if " -" in text or " /p:" in text or " login " in text:
         for name in _NAMES:
             if name in text:
                 return True
@@ -101,6 +106,8 @@ def _masked(word: str, condition: str) -> str | None:
     """`user:password` -> `user:***`; a word alone -> `***`."""
     if condition in ("", "login"):
         return None if word.startswith("-") else MASK
+    if condition == "random":
+        return MASK if looks_random(word) else None
     user, sign, password = word.partition(condition)
     if not sign or not password.strip("\"'"):
         return None

@@ -86,6 +86,12 @@ _KEY_KINDS = word_set("""
     org personal priv private project push registry routing rsa sdk secret security server service
     session shared sign signing ssh ssl storage subscription tls vault webhook write
 """)
+# Services whose keys are called by the service alone: `--wandb-key`, `openai_key`.
+_SERVICES = word_set("""
+    anthropic aws azure cohere comet datadog deepseek gcp gemini github gitlab google groq hf huggingface
+    kaggle langchain langsmith mistral neptune newrelic ngc openai openrouter pinecone sendgrid sentry
+    stripe tavily together twilio wandb
+""")
 _DATA_KEYS = word_set("""
     batch bucket by cache column composite config data dict dictionary feature field file
     foreign group hash idempotency image index input item join label lookup loss map mapping metric
@@ -151,7 +157,7 @@ def _secrecy_of_word(words: list[str], index: int, is_shouted: bool) -> Secrecy:
         return Secrecy.LIKELY if before or is_shouted or word in "dsn sas" else Secrecy.IF_RANDOM
     if word in ("webhook", "sessionid"):
         return Secrecy.LIKELY
-    if word in ("sig", "signature", "hmac", "csrf", "xsrf") and not after:
+    if word in ("sig", "signature", "tok", "hmac", "csrf", "xsrf") and not after:
         return Secrecy.IF_RANDOM
     return Secrecy.NONE
 
@@ -169,7 +175,7 @@ def _secrecy_of_key(word: str, before: str, is_shouted: bool) -> Secrecy:
     kind = word.removesuffix("s").removesuffix("key")
     if kind:  # in one word: accountkey, sharedaccesskey; but not monkey
         return Secrecy.LIKELY if kind.endswith(tuple(_KEY_KINDS)) else Secrecy.NONE
-    if before in _KEY_KINDS:
+    if before in _KEY_KINDS or before in _SERVICES:
         return Secrecy.LIKELY
     if word == "keys" or before in _DATA_KEYS:
         return Secrecy.NONE
