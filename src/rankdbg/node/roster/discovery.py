@@ -165,7 +165,7 @@ def _add_starters(
                 listed.add(pid)
 
 
-def _add_first_ranks(found: Found) -> None:
+def _add_first_ranks(found: FoundProcesses) -> None:
     listed = {process.pid for process in found.processes if process.alive}
     for pid in first_ranks.find(found.processes).keys() - listed:
         if processes.is_python(pid):
