@@ -67,8 +67,11 @@ def main(name: str = "", heard: bytes = b"") -> None:
             if "give" in message:
                 offers.take(message["give"], message["files"])
             elif message.get("ask") == "stream" or "ask" not in message:
-                streams = streams or _make_streams(service, send)
-                (streams.begin if "ask" in message else streams.feed)(message)
+                try:
+                    streams = streams or _make_streams(service, send)
+                    (streams.begin if "ask" in message else streams.feed)(message)
+                except offers.Lacking as lacking:
+                    send({"id": message.get("id"), "lacks": lacking.kind})
             else:
                 # One thread per question: a slow one does not delay the others.
                 threading.Thread(target=_answer, args=(service, message, send), daemon=True).start()
@@ -91,6 +94,8 @@ def _answer(service: Service, message: wire.Message, send: Callable[[wire.Messag
         answer = service.answer(message)
     except offers.Lacking as lacking:
         answer = {"lacks": lacking.kind}
+    except RankdbgError as error:
+        answer = {"error": {"what": error.what, "hint": error.hint}}
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         answer = {

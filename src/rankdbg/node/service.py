@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from rankdbg import wire
-from rankdbg.node import inquiry, relay
+from rankdbg.node import inquiry, offers, programs, relay
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine.interruptions import Interruptions
 from rankdbg.node.probes.stack_samples import Sampler
@@ -24,6 +24,10 @@ from rankdbg.wire.decoding import decode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+# Questions of the node that change nothing, which it can therefore begin to answer again when a module
+# is missing.
+_LOOKS = (node_questions.ListProcesses, node_questions.SampleStacks)
 
 
 class Service:
@@ -43,6 +47,9 @@ class Service:
             question = questions.read_question(message, node_questions.ASKED)
         except questions.BadQuestion as error:
             return {"error": {"what": str(error)}}
+        if not (question.repeatable or isinstance(question, _LOOKS)):
+            offers.need_rest()  # first: it must not turn out in the middle
+            programs.find_packages()
         deadline = time.monotonic() + max(0.1, question.limit)
         answer = self.QUESTIONS.get(type(question))
         if answer is None:
