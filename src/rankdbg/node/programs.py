@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
+
+_finding = threading.Lock()
 
 
 def path_of(module: ModuleType) -> str:
@@ -20,7 +23,8 @@ def path_of(module: ModuleType) -> str:
 
 def find_packages() -> None:
     """Makes what is installed importable: clusters/transport/landing.py starts Python without that."""
-    if "site" not in sys.modules:
-        import site
+    with _finding:
+        if sys.flags.no_site and "site" not in sys.modules:
+            import site
 
-        site.main()
+            site.main()

@@ -11,7 +11,6 @@ from rankdbg import wire
 from rankdbg.node import inquiry, offers, programs, relay
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine.interruptions import Interruptions
-from rankdbg.node.probes.stack_samples import Sampler
 from rankdbg.node.roster.announcements import Announcements
 from rankdbg.node.roster.discovery import Process
 from rankdbg.node.roster.node_roster import NodeRoster
@@ -66,6 +65,8 @@ class Service:
         return self._stops(questions.ListStops(processes=ranks), deadline)
 
     def _stacks(self, question: node_questions.SampleStacks, deadline: float) -> Any:
+        from rankdbg.node.probes.stack_samples import Sampler
+
         samples = max(1, min(1000, question.samples))
         sampler = Sampler(self._roster.wanted(question.processes, deadline), question, deadline)
         for index in range(samples):

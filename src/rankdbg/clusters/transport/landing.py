@@ -156,19 +156,23 @@ def version_here() -> str | None:
 
 
 def packages() -> list[str]:
-    """The usual places of installed packages. If rankdbg is elsewhere, it is sent."""
+    """Where this Python has its packages, as far as that is known without `site`, and nothing that `site`
+    would not use. If rankdbg is elsewhere, it is sent."""
     library = os.path.dirname(os.__file__)
     version = os.path.basename(library)  # python3.12
     above = os.path.dirname(os.path.dirname(sys.executable))
-    venv = [above] if os.path.exists(os.path.join(above, "pyvenv.cfg")) else []
+    is_venv = os.path.exists(os.path.join(above, "pyvenv.cfg"))
     folders = [
-        os.path.join(prefix, folder, version, "site-packages")
-        for prefix in (*venv, sys.prefix, os.path.join(sys.prefix, "local"))
+        os.path.join(above if is_venv else sys.prefix, folder, version, "site-packages")
         for folder in ("lib", "lib64")
     ]
-    debian = [os.path.join(sys.prefix, "local/lib", version, "dist-packages")]
-    debian += [os.path.join(os.path.dirname(library), "python3/dist-packages")]
-    return [*dict.fromkeys([*folders, os.path.join(library, "site-packages"), *debian])]
+    if (
+        not is_venv
+        and library.startswith("/usr/lib/python3")
+        and os.path.exists("/etc/debian_version")
+    ):
+        folders += [f"/usr/local/lib/{version}/dist-packages", "/usr/lib/python3/dist-packages"]
+    return folders
 
 
 def has_rankdbg(folder: str) -> bool:
