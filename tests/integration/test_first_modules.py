@@ -64,6 +64,9 @@ class Node:
         waiting = self._channel.begin({"ask": name, "timeout": ANSWER_SECONDS, **fields})
         return waiting.answer(2 * ANSWER_SECONDS)
 
+    def open_stream(self, **fields: Any) -> Any:
+        return self._channel.begin({"ask": "stream", **fields}).open_stream(2 * ANSWER_SECONDS)
+
     def end(self) -> None:
         self._channel.close(0.0)
 
@@ -136,6 +139,15 @@ def test_another_probe_brings_the_rest(job: Job) -> None:
         found = there.ask("stacks", processes=both(there), engine="nonsense")
         assert "no probe nonsense on this node" in str(found)
         assert sending.COMPILED in there.given
+
+
+def test_a_stream_brings_the_rest(job: Job) -> None:
+    """It is opened, or refused with its reason, after the other modules have come."""
+    with node(BASE, RANKDBG_DIR=job.environment["RANKDBG_DIR"]) as there:
+        with pytest.raises(NodeFailed, match="gone"):
+            there.open_stream(process=[2**22 - 1, 1])
+        assert there.given == [sending.COMPILED]
+        assert len(both(there)) == 2
 
 
 def test_a_node_without_space_for_the_rest(job: Job, tmp_path: Path) -> None:
