@@ -11,7 +11,13 @@ from pathlib import Path
 
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.transport.channel import CONNECT_SECONDS, ProcessChannel
-from rankdbg.clusters.transport.sending import REMOTE, give, landing_opening, shell_line
+from rankdbg.clusters.transport.sending import (
+    REMOTE,
+    give,
+    landing_opening,
+    program_text,
+    shell_line,
+)
 from rankdbg.errors import BadInput
 
 # Never prompt for a password; detect a dead connection.
@@ -36,14 +42,19 @@ class Ssh(Cluster):
         return list(self._hosts)
 
     def open(self, node: str) -> ProcessChannel:
-        line = f"exec sh -c {shlex.quote(shell_line(self._python))}"
+        line = f"exec sh -c {shlex.quote(shell_line(self._python, program_follows=True))}"
         command = [*_COMMAND, *self._login, *self._hosts[node], line]
         scope = {**REMOTE, "there": self.command_prefix(node)}
         first_time = node not in self._entered
         self._entered.add(node)
         opening = landing_opening(node, scope, lazy=True, guess=first_time)
         return ProcessChannel(
-            node, command, opening, give=give, connect_seconds=self._connect_seconds
+            node,
+            command,
+            opening,
+            preamble=program_text(),
+            give=give,
+            connect_seconds=self._connect_seconds,
         )
 
     def command_prefix(self, node: str) -> str:

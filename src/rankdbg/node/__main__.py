@@ -6,7 +6,6 @@ behind.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import resource
@@ -67,8 +66,11 @@ def main(name: str = "", heard: bytes = b"") -> None:
             if "give" in message:
                 offers.take(message["give"], message["files"])
             elif message.get("ask") == "stream" or "ask" not in message:
-                streams = streams or _make_streams(service, send)
-                (streams.begin if "ask" in message else streams.feed)(message)
+                try:
+                    streams = streams or _make_streams(service, send)
+                    (streams.begin if "ask" in message else streams.feed)(message)
+                except offers.MissingTool as lacking:
+                    send({"id": message.get("id"), "lacks": lacking.kind})
             else:
                 # One thread per question: a slow one does not delay the others.
                 threading.Thread(target=_answer, args=(service, message, send), daemon=True).start()
@@ -91,6 +93,8 @@ def _answer(service: Service, message: wire.Message, send: Callable[[wire.Messag
         answer = service.answer(message)
     except offers.MissingTool as lacking:
         answer = {"lacks": lacking.kind}
+    except RankdbgError as error:
+        answer = {"error": {"what": error.what, "hint": error.hint}}
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         answer = {
@@ -133,7 +137,7 @@ def _leave(*_: object) -> NoReturn:
 
 def _remove(directory: str) -> None:
     """With its content, as far as possible. (Importing shutil takes 8 ms in every pod.)"""
-    with contextlib.suppress(OSError):
+    try:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
@@ -141,6 +145,8 @@ def _remove(directory: str) -> None:
                 else:
                     os.unlink(entry.path)
         os.rmdir(directory)
+    except OSError:
+        pass
 
 
 def _leave_on_signals() -> None:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
 from rankdbg import wire
-from rankdbg.node import inquiry, relay
+from rankdbg.node import inquiry, offers, programs, relay
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine.interruptions import Interruptions
-from rankdbg.node.probes.stack_samples import Sampler
 from rankdbg.node.roster.announcements import Announcements
 from rankdbg.node.roster.discovery import Process
 from rankdbg.node.roster.node_roster import NodeRoster
@@ -24,6 +23,10 @@ from rankdbg.wire.decoding import decode
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+# Questions of the node that change nothing, which it can therefore begin to answer again when a module
+# is missing.
+_LOOKS = (node_questions.ListProcesses, node_questions.SampleStacks)
 
 
 class Service:
@@ -43,6 +46,9 @@ class Service:
             question = questions.read_question(message, node_questions.ASKED)
         except questions.BadQuestion as error:
             return {"error": {"what": str(error)}}
+        if not (question.repeatable or isinstance(question, _LOOKS)):
+            offers.need_rest()  # first: it must not turn out in the middle
+            programs.find_packages()
         deadline = time.monotonic() + max(0.1, question.limit)
         answer = self.QUESTIONS.get(type(question))
         if answer is None:
@@ -59,6 +65,8 @@ class Service:
         return self._stops(questions.ListStops(processes=ranks), deadline)
 
     def _stacks(self, question: node_questions.SampleStacks, deadline: float) -> Any:
+        from rankdbg.node.probes.stack_samples import Sampler
+
         samples = max(1, min(1000, question.samples))
         sampler = Sampler(self._roster.wanted(question.processes, deadline), question, deadline)
         for index in range(samples):

@@ -32,7 +32,7 @@ from rankdbg.clusters.transport.sending import (
     REMOTE,
     give,
     landing_opening,
-    program_line,
+    program_text,
     shell_line,
 )
 from rankdbg.clusters.transport.turns import QueuedChannel, Turns
@@ -130,7 +130,7 @@ class Kubernetes(Cluster):
             command,
             landing_opening(node, scope, lazy=True, guess=first_time),
             explain=partial(self._explain, pod, container),
-            preamble=program_line(),
+            preamble=program_text(),
             give=give,
             hint=self._pods.kubectl.readiness_hint,
             start=lambda: self._start(pod, container, partial(Launched, command, whose=node)),

@@ -13,6 +13,10 @@ received files are kept next to the agents' sockets, so that they are not sent a
     <- {"coming": 65536}    every few seconds, while receiving
     <- {"ready": true}
 
+Of rankdbg, the modules that list ranks and read stacks come first, as one bundle that is never a file
+(first-…). All modules are an archive (rankdbg-…), which the client may only have offered: then a
+module that is not in the bundle makes the node ask for it (node/offers.py).
+
 A client that guesses what is here goes on without waiting for the answer: with a right guess, no
 files follow, and the next message is for the node; with a wrong one, what came before the files is
 dropped, and the client says it again.
@@ -32,10 +36,10 @@ import stat
 import sys
 import time
 import zlib
+from _frozen_importlib import ModuleSpec
 from _frozen_importlib_external import MAGIC_NUMBER
 from _json import encode_basestring_ascii, make_encoder, make_scanner
 from binascii import a2b_base64
-from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +51,6 @@ SIGN_EVERY = 2.0
 # Files that no client has used for this long are from an old version.
 KEEP_SECONDS = 30 * 86400.0
 NAME = sys.argv[2] if len(sys.argv) > 2 else ""
-# Run by path, also if rankdbg is imported from an archive.
-PROGRAMS = ("bin/attach_guard.py", "bin/nvml.py")
 
 heard = bytearray()
 offers: dict[str, str] = {}
@@ -89,8 +91,13 @@ def main() -> None:
         tell(say, {"error": {"what": what, "hint": hint}})
         return
     tell(say, {"ready": True})
-    node: Any = import_module("rankdbg.node.__main__")  # the right version is importable now
-    node.main(NAME, bytes(heard))
+    imported("rankdbg.node.__main__").main(NAME, bytes(heard))  # of the right version now
+
+
+def imported(name: str) -> Any:
+    """As importlib.import_module, which takes a millisecond to load, does it."""
+    __import__(name)
+    return sys.modules[name]
 
 
 def tell(say: TextIO, message: dict[str, Any]) -> None:
@@ -129,12 +136,50 @@ def unbundled(message: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def version_here() -> str | None:
+    """Python was started without `site`, which takes 4 ms, and longer where many packages have a .pth
+    file. It is needed only if rankdbg is installed in place. (node/programs.py loads it for the rest.)"""
+    folder = next(filter(has_rankdbg, packages()), None)
+    if folder is None:
+        return None
     try:
+        if os.path.isdir(os.path.join(folder, "rankdbg")):
+            sys.path.append(folder)
+        else:
+            import site
+
+            site.main()
         import rankdbg
 
         return rankdbg.__version__
     except Exception:
         return None
+
+
+def packages() -> list[str]:
+    """Where this Python has its packages, as far as that is known without `site`, and nothing that `site`
+    would not use. If rankdbg is elsewhere, it is sent."""
+    library = os.path.dirname(os.__file__)
+    version = os.path.basename(library)  # python3.12
+    above = os.path.dirname(os.path.dirname(sys.executable))
+    is_venv = os.path.exists(os.path.join(above, "pyvenv.cfg"))
+    folders = [
+        os.path.join(above if is_venv else sys.prefix, folder, version, "site-packages")
+        for folder in ("lib", "lib64")
+    ]
+    if (
+        not is_venv
+        and library.startswith("/usr/lib/python3")
+        and os.path.exists("/etc/debian_version")
+    ):
+        folders += [f"/usr/local/lib/{version}/dist-packages", "/usr/lib/python3/dist-packages"]
+    return folders
+
+
+def has_rankdbg(folder: str) -> bool:
+    try:
+        return any(name.startswith("rankdbg-") for name in os.listdir(folder))
+    except OSError:
+        return False
 
 
 def what_fits() -> dict[str, Any]:
@@ -190,6 +235,9 @@ def is_whole(path: str) -> bool:
     import zipfile
 
     try:
+        if not os.path.basename(path).startswith("rankdbg-"):
+            with open(path, "rb") as file:
+                return bool(zlib.decompress(file.read()))
         with zipfile.ZipFile(path) as packed:
             return packed.testzip() is None
     except (zipfile.BadZipFile, zlib.error, EOFError):
@@ -225,39 +273,67 @@ def put(archive: bytes, path: str) -> None:
 def unpack(archives: dict[str, bytes]) -> None:
     directory = make_directory(sum(map(len, archives.values())))
     os.environ["RANKDBG_LANDED"] = directory
-    for kind, archive in archives.items():
-        if kind.startswith("rankdbg-"):
-            unpack_rankdbg(archive, directory)
+    first = [name for name in archives if name.startswith("first-")]
+    for name in first:
+        for module in [name for name in sys.modules if name.partition(".")[0] == "rankdbg"]:
+            del sys.modules[module]
+        sys.meta_path.insert(0, SentModules(archives[name], "-compiled-" in name, directory))
+    for name in [name for name in archives if name not in first]:
+        imported("rankdbg.node.offers").unpack(name.rpartition("-")[0], archives[name], directory)
+
+
+class SentModules:
+    """Finds the modules of rankdbg that were sent, and no others. Those of the bundle are in memory:
+    from an archive, fifty of them take 10 ms."""
+
+    def __init__(self, bundle: bytes, compiled: bool, directory: str) -> None:
+        header, _, content = zlib.decompress(bundle).partition(b"\n")
+        self._compiled = compiled
+        self._archive = os.path.join(directory, "rankdbg.zip")
+        self._bundled: dict[str, bytes] = {}
+        start = 0
+        for place, size in scan(header.decode(), 0)[0].items():
+            self._bundled[place] = content[start : start + size]
+            start += size
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name.partition(".")[0] != "rankdbg":
+            return None
+        place = name.replace(".", "/")
+        for file, is_package in ((f"{place}.py", False), (f"{place}/__init__.py", True)):
+            if file in self._bundled:
+                origin = os.path.join(self._archive, file)
+                loader: Any = self
+                spec = ModuleSpec(name, loader, origin=origin, is_package=is_package)
+                spec.loader_state = file
+                spec.has_location = True
+                if is_package and spec.submodule_search_locations is not None:
+                    spec.submodule_search_locations.append(os.path.dirname(origin))
+                return spec
+        return self._from_archive(name)
+
+    def _from_archive(self, name: str) -> Any:
+        from zipimport import zipimporter
+
+        if not os.path.exists(self._archive):
+            imported("rankdbg.node.offers").need_rest()
+            return None
+        folder = os.path.join(self._archive, *name.split(".")[:-1])
+        return zipimporter(folder).find_spec(name)
+
+    def create_module(self, spec: Any) -> None:
+        """As usual."""
+
+    def exec_module(self, module: Any) -> None:
+        file = module.__spec__.loader_state
+        content = self._bundled[file]
+        if self._compiled:
+            import marshal
+
+            code = marshal.loads(content)
         else:
-            unpack_tool(archive, directory)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "rankdbg"]:
-        del sys.modules[name]
-    sys.path[:0] = [os.path.join(directory, "rankdbg.zip"), directory]
-
-
-def unpack_rankdbg(archive: bytes, directory: str) -> None:
-    """Imported from its archive: writing and removing 150 files would take 0.1 s of CPU time.
-    Only separate programs become files."""
-    from zipimport import zipimporter
-
-    path = os.path.join(directory, "rankdbg.zip")
-    with open(path, "xb") as file:
-        file.write(archive)
-    os.mkdir(os.path.join(directory, "bin"))
-    for name in PROGRAMS:
-        with open(os.path.join(directory, name), "xb") as file:
-            file.write(zipimporter(path).get_data(os.path.join(path, name)))
-
-
-def unpack_tool(archive: bytes, directory: str) -> None:
-    import io
-    import zipfile
-
-    with zipfile.ZipFile(io.BytesIO(archive)) as packed:
-        packed.extractall(directory)
-        for name in packed.namelist():
-            if name.startswith("bin/"):
-                os.chmod(os.path.join(directory, name), 0o700)
+            code = compile(content, module.__spec__.origin, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
 
 
 def places() -> list[str]:

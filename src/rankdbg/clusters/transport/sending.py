@@ -27,15 +27,21 @@ from typing import Any
 
 from rankdbg import _version, wire
 from rankdbg.clusters.transport.channel import Opening
+from rankdbg.clusters.transport.first_modules import FIRST_MODULES
 from rankdbg.errors import NodeFailed
 
 PACKAGE = Path(_version.__file__).resolve().parent
-COMPILED = "rankdbg-compiled"  # for a Python whose bytecode is ours
+# All modules, and those that list ranks and read stacks: as source, or for a Python whose bytecode is
+# ours.
+SOURCE, COMPILED = "rankdbg", "rankdbg-compiled"
+FIRST_SOURCE, FIRST_COMPILED = "first", "first-compiled"
 # A node needs neither what users look at, nor the ways to other nodes, nor what runs in ranks.
 _STAYS_HERE = (
     "frontends", "investigations", "session", "clusters", "demo", "verdicts", "profiles", "grouping.py",
     "agent", "selection", "ray.py",
 )  # fmt: skip
+TOOLS = ("py-spy", "automaton", "pystack")
+PYC_HEADER = 16
 # What a node starts as programs of their own: not from an archive.
 _PROGRAMS = (("probes", "attach_guard.py"), ("machine", "nvml.py"))
 
@@ -45,26 +51,41 @@ REMOTE = {"silence": 20, "packed": True}
 
 # The interpreters that a node may have, after the one that the user has named. What its own
 # processes run on comes last, and is often the only one: a conda environment of the job.
-_PYTHONS = "python3 python python3.13 python3.12 python3.11 python3.10 /opt/conda/bin/python"
+_PYTHONS = (
+    "python3 python python3.14 python3.13 python3.12 python3.11 python3.10 /opt/conda/bin/python"
+)
 _RUNNING = "$(readlink /proc/[0-9]*/exe 2>/dev/null | grep -E /python3?[.0-9]*$ | sort -u)"
 _NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 10))"
 # A link such as python3 -> python3.11 tells its version without a start of Python.
 _NAMED_NEW = "*/python3.1[0-9]"
 
 
-# Byte by byte: what follows the program's line is for the program.
-_FROM_STDIN = "bytes().join(iter(lambda: os.read(0, 1) or bytes([10]), bytes([10])))"
+# landing.py for any Python, and compiled for one whose bytecode is ours: compiling takes 3 ms there.
+_START = (
+    "import binascii, marshal, os, zlib; from _frozen_importlib_external import MAGIC_NUMBER as magic; "
+    "text = bytearray(); {get}; compiled = list(magic) == {magic}; "
+    "text = text[:{length}] if compiled else text[{length}:]; "
+    "text = zlib.decompress(binascii.a2b_base64(text)); "
+    "exec(marshal.loads(text) if compiled else text)"
+)
+# Up to its end and no further: what follows the program is for the program.
+_FROM_STDIN = (
+    "[text.extend(part) for part in iter(lambda: os.read(0, {length} - len(text)), bytes())]"
+)
 
 
 def shell_line(python: str = "", name: str = "", program_follows: bool = False) -> str:
     """For `sh -c`. One line, without ! and single quotes, which other login shells would
     read in their own way on the way to it. A name, as the shell there finds it ($VARIABLE),
     makes the node heed only what is said `to` it. With `program_follows` it does not contain
-    landing.py, but takes it from stdin: `program_line` comes first there."""
+    landing.py, but takes it from stdin: `program_text` comes first there."""
     named = _shell_text(python)
     as_argument = f' "{name}"' if name else ""
-    text = _FROM_STDIN if program_follows else f'\\"{_program()}\\"'
-    start = f"import binascii, os, zlib; exec(zlib.decompress(binascii.a2b_base64({text})))"
+    compiled, source = _programs()
+    text = compiled + source
+    from_stdin = _FROM_STDIN.format(length=len(text))
+    get = from_stdin if program_follows else f'text.extend(\\"{text}\\".encode())'
+    start = _START.format(get=get, magic=list(MAGIC_NUMBER), length=len(compiled))
     what = (
         f"{named} cannot be used: it is not Python 3.10 or later"
         if named
@@ -80,23 +101,29 @@ def shell_line(python: str = "", name: str = "", program_follows: bool = False) 
         "RANKDBG=0; export RANKDBG; found=; "
         'start() { command -v "$p" >/dev/null 2>&1 || return; '
         f'{tried}{{ case $(readlink -f "$(command -v "$p")" 2>/dev/null) in {_NAMED_NEW}) :;; '
-        f'*) "$p" -c "{_NEW_ENOUGH}" >/dev/null 2>&1;; esac; }} && '
-        f'exec "$p" -I -c "{start}" rankdbg.node{as_argument}; '
+        f'*) "$p" -I -S -c "{_NEW_ENOUGH}" >/dev/null 2>&1;; esac; }} && '
+        f'exec "$p" -I -S -c "{start}" rankdbg.node{as_argument}; '
         'found="$found $p"; }; '
         f"for p in {candidates}; do start; done; for p in {_RUNNING}; do start; done; "
         f'echo "{failure}"; exit 1'
     )
 
 
-def program_line() -> bytes:
+def program_text() -> bytes:
     """The program for a shell line that reads it from stdin."""
-    return f"{_program()}\n".encode()
+    return "".join(_programs()).encode()
 
 
 @cache
-def _program() -> str:
-    text = (PACKAGE / "clusters/transport/landing.py").read_bytes()
-    return base64.b64encode(zlib.compress(text, 9)).decode()
+def _programs() -> tuple[str, str]:
+    """landing.py, compiled and as source, in letters that every shell passes on as they are."""
+    source = (PACKAGE / "clusters/transport/landing.py").read_bytes()
+    compiled = marshal.dumps(compile(source, "<rankdbg>", "exec", dont_inherit=True, optimize=2))
+    return _as_letters(compiled), _as_letters(source)
+
+
+def _as_letters(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def _shell_text(text: str) -> str:
@@ -120,7 +147,8 @@ def landing_opening(
     lazy = lazy and not first["land"]["keep"]
 
     def hello(found: Mapping[str, Any]) -> wire.Message:
-        return wire.hello({**scope, "offers": _lacking_tools(found)} if lazy else scope)
+        offered = [*_lacking_modules(found)[1:], *_lacking_tools(found)]
+        return wire.hello({**scope, "offers": offered} if lazy else scope)
 
     guessed = _as_here() if lazy and guess else {}
     if guessed:
@@ -134,7 +162,7 @@ def landing_opening(
         yield ()  # and then it says that it is ready
         reply = yield ()
     elif lazy:
-        yield ({"files": _lacking(found, tools=False)}, hello(found))
+        yield ({"files": _lacking(found, lazy=True)}, hello(found))
         reply = yield ()
     else:
         yield {"files": _lacking(found)}
@@ -153,14 +181,23 @@ def give(kind: str) -> dict[str, Any]:
     return {"give": kind, "files": _packed(kind)}
 
 
-def _lacking(found: Mapping[str, Any], tools: bool = True) -> dict[str, str | None] | None:
-    """The archives for the node; without content those that it has kept from earlier."""
-    rankdbg_ = COMPILED if found.get("magic") == MAGIC_NUMBER.hex() else "rankdbg"
-    kinds = [] if found["landed"] == _version.__version__ else [rankdbg_]
-    kinds += [kind for kind in _lacking_tools(found) if kind != "pystack"]
-    names = {kind: f"{kind}-{_digest(kind)}" for kind in kinds if tools or kind == rankdbg_}
+def _lacking(found: Mapping[str, Any], lazy: bool = False) -> dict[str, str | None] | None:
+    """The archives for the node; without content those that it has kept from earlier. If `lazy`, only
+    what it cannot begin without."""
+    modules = _lacking_modules(found)
+    tools = [kind for kind in _lacking_tools(found) if kind != "pystack"]
+    kinds = modules[:1] if lazy else [*modules, *tools]
+    names = {kind: f"{kind}-{_digest(kind)}" for kind in kinds}
     kept = found.get("kept", ())
     return {name: None if name in kept else _packed(kind) for kind, name in names.items()} or None
+
+
+def _lacking_modules(found: Mapping[str, Any]) -> list[str]:
+    """Of rankdbg: the first ones, and all."""
+    if found["landed"] == _version.__version__:
+        return []
+    is_ours = found.get("magic") == MAGIC_NUMBER.hex()
+    return [FIRST_COMPILED, COMPILED] if is_ours else [FIRST_SOURCE, SOURCE]
 
 
 def _lacking_tools(found: Mapping[str, Any]) -> list[str]:
@@ -186,6 +223,8 @@ def _contents(kind: str) -> dict[str, Path]:
         return {f"{path.parent.name}/{path.name}": path for path in _own_automaton()}
     if kind == "pystack":
         return _own_package("pystack")
+    if kind in (FIRST_SOURCE, FIRST_COMPILED):
+        return {f"rankdbg/{place}": PACKAGE / place for place in FIRST_MODULES}
     places = {path.relative_to(PACKAGE): path for path in sorted(PACKAGE.rglob("*.py"))}
     programs = {f"bin/{name}": PACKAGE / "node" / folder / name for folder, name in _PROGRAMS}
     package = {f"rankdbg/{p}": path for p, path in places.items() if p.parts[0] not in _STAYS_HERE}
@@ -195,7 +234,7 @@ def _contents(kind: str) -> dict[str, Path]:
 @cache
 def _digest(kind: str) -> str:
     """The digest of an archive: a node that has kept it need not get it again."""
-    summed = hashlib.sha256()
+    summed = hashlib.sha256(MAGIC_NUMBER if kind in (COMPILED, FIRST_COMPILED) else b"")
     for place, path in _contents(kind).items():
         content = path.read_bytes()
         summed.update(f"{place} {len(content)}\n".encode() + content)
@@ -204,16 +243,32 @@ def _digest(kind: str) -> str:
 
 @cache
 def _packed(kind: str) -> str:
-    """As base64 of a zip."""
+    """As base64."""
+    packed = _zip(kind) if kind in (SOURCE, COMPILED) else _bundle(kind)
+    return base64.b64encode(packed).decode()
+
+
+def _zip(kind: str) -> bytes:
     packed = io.BytesIO()
-    level = 6 if kind == COMPILED else 1  # small, and sent to many; py-spy would take a second
+    level = 6 if kind == COMPILED else 1
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as file:
         for place, path in _contents(kind).items():
             if kind == COMPILED and place.startswith("rankdbg/"):
                 file.writestr(f"{place}c", _compiled(path, place))
             else:
                 file.write(path, place)
-    return base64.b64encode(packed.getvalue()).decode()
+    return packed.getvalue()
+
+
+def _bundle(kind: str) -> bytes:
+    """What node/offers.py and landing.py read: a line with the size of each file, and their contents."""
+    contents = {
+        place: _compiled(path, place)[PYC_HEADER:] if kind == FIRST_COMPILED else path.read_bytes()
+        for place, path in _contents(kind).items()
+    }
+    sizes = wire.encode({place: len(content) for place, content in contents.items()})
+    level = 1 if kind in TOOLS else 6  # py-spy would take a second
+    return zlib.compress(b"".join([sizes, *contents.values()]), level)
 
 
 def _compiled(path: Path, place: str) -> bytes:

@@ -7,9 +7,10 @@ that stop the process (all but py-spy) follow the rules of node/probes/attaching
 
 from __future__ import annotations
 
-import importlib
+import sys
 
 from rankdbg.errors import NO_PTRACE
+from rankdbg.node import offers, programs
 from rankdbg.node.machine import processes
 
 TYPE_CHECKING = False
@@ -58,10 +59,13 @@ ENTRY_POINTS = "rankdbg.probes"
 
 def find_probe(engine: str) -> tuple[Probe, ProbeKind]:
     """Raises ProbeFailed if there is no such probe here, or it cannot be loaded."""
+    if engine != "py-spy":
+        offers.need_rest()
     kind = PROBES.get(engine)
     place = f"rankdbg.node.probes.{kind.module}" if kind else _added(engine)
     try:
-        module: Any = importlib.import_module(place)
+        __import__(place)
+        module: Any = sys.modules[place]
     except Exception as error:  # of another package
         raise ProbeFailed(f"the probe {engine} cannot be loaded: {error}") from None
     if kind is None:
@@ -85,6 +89,8 @@ def at_once(engine: str) -> int:
 
 def _added(engine: str) -> str:
     from importlib import metadata  # 20 ms, which a node's start does not need
+
+    programs.find_packages()
 
     added = {entry.name: entry.value for entry in metadata.entry_points(group=ENTRY_POINTS)}
     if engine not in added:

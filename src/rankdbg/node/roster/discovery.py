@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 from collections.abc import Collection, Iterable, Mapping
@@ -182,10 +181,12 @@ def _just_started(pid: int, directories: Iterable[str]) -> Process | None:
     """A process whose card was written after the directory was listed."""
     name = f"{pid}.json"
     for directory in directories:
-        with contextlib.suppress(OSError, rendezvous.DirectoryRefused):
+        try:
             for card in read_cards(directory, [name]).values():
                 if card is not None and card["pid_namespace"] == rendezvous.pid_namespace():
                     return _from_card(card, os.path.join(directory, name))
+        except (OSError, rendezvous.DirectoryRefused):
+            continue
     return None
 
 
@@ -476,8 +477,10 @@ def _remove_files(process: Process) -> None:
     card = read_card(process.files[0])
     if card is not None and (card["pid"], card["start"]) == process.key:
         for path in process.files:
-            with contextlib.suppress(OSError):
+            try:
                 os.unlink(path)
+            except OSError:
+                continue
 
 
 def _runs(process: Process) -> bool:
