@@ -344,8 +344,10 @@ def test_actors_keep_their_numbers(cluster: RayCluster, session: Session, tmp_pa
         now.touch()
         wait_for(
             # Its node sees that the process is gone before Ray's tables have the reason.
-            lambda: workers("gone", "no agent", "no agent")
-            and "process no longer exists" not in seen[0].detail,
+            lambda: (
+                workers("gone", "no agent", "no agent")
+                and "process no longer exists" not in seen[0].detail
+            ),
             lambda: (before, seen, session.silent_nodes),
         )
         assert [(rank.number, rank.host, rank.pid) for rank in seen] == before

@@ -17,7 +17,7 @@ import pytest
 import chains
 from chains import verdict_when, why, with_and_without
 from jobs import Job
-from tiers import also_without
+from tiers import also_without, extra
 
 pytestmark = [pytest.mark.slow]
 
@@ -38,6 +38,34 @@ def test_rank_that_does_not_send(job: Job, tmp_path: Path, agent: bool) -> None:
     held = [each["whom"].split(" (")[0] for each in behind]
     assert held == (["its main thread"] if agent else []), behind
     assert link["what"].startswith("waits at a socket to 127.0.0.1:"), link
+
+
+@pytest.mark.parametrize(
+    ("kind", "agent"),
+    [
+        ("sleeps", True),
+        ("sleeps", False),
+        pytest.param("locks", True, marks=extra),
+        pytest.param("locks", False, marks=extra),
+    ],
+)
+def test_ranks_in_a_plain_receive(job: Job, tmp_path: Path, kind: str, agent: bool) -> None:
+    """They wait for the rank at the other end of their sockets, whatever their functions are called."""
+    chains.start(job, 4, "receives.py", kind, tmp_path, agent=agent)
+    verdict = verdict_when(job, lambda verdict: verdict["stuck"])
+    assert (verdict["culprit"], verdict["waiting"]) == ("1", "0,2-3"), verdict
+    link = verdict["chain"][0]
+    assert (link["who"], link["whom"]) == ("rank 0", "rank 1"), verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "agent"), [("serves", False), pytest.param("serves", True, marks=extra)]
+)
+def test_ranks_of_an_idle_server(job: Job, tmp_path: Path, kind: str, agent: bool) -> None:
+    """The twin: another thread of the rank that sleeps waits for their requests."""
+    chains.start(job, 4, "receives.py", kind, tmp_path, agent=agent)
+    verdict = verdict_when(job, lambda verdict: verdict["state"] == "idle" or verdict["stuck"])
+    assert not verdict["stuck"], verdict
 
 
 @with_and_without

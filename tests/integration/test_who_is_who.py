@@ -263,6 +263,18 @@ def test_two_jobs_at_once(launched: Launched) -> None:
     launched.wait_for({"ranks": [0, 1, 2]}, {"ranks": [0, 1, 2]}, name="two jobs at once")
 
 
+def test_name_of_its_script(launched: Launched) -> None:
+    """Is one of the job's, though nobody has given it a name; it narrows what is asked."""
+    launched.start(["sh", "-c", LOOP.format(f"{PYTHON} PROGRAM")])
+    launched.wait_for({"ranks": [0, 1, 2]})
+    with Session(timeout=ANSWER_SECONDS) as session:
+        by_script = session.job(launched.program.name)
+        assert {rank.job for rank in by_script} == {
+            rank.job for rank in session.job(by_script[0].job)
+        }
+        assert sorted(rank.number or 0 for rank in by_script) == [0, 1, 2]
+
+
 @pytest.mark.extra
 @slow
 @needs("ray")

@@ -20,7 +20,7 @@ from _socket import (
 from rankdbg import wire
 from rankdbg.agent import active, announcing, card, questions, threads
 from rankdbg.errors import RankdbgError
-from rankdbg.process import rendezvous
+from rankdbg.process import ended_cards, rendezvous
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,10 +100,12 @@ class Listener:
             return card.make()
 
     def close(self) -> None:
-        """When the program exits: remove the files."""
+        """When the program exits: remove the files. The card is kept elsewhere if it names logs."""
         held = self._files.acquire(timeout=1.0)
         self._closed = True
         if os.getpid() == self._pid:
+            if self._card_written.get("outputs"):
+                ended_cards.keep(f"{self._stem}.json", self._card_written["start"])
             for ending in ("sock", "json", "json.new"):
                 _remove(f"{self._stem}.{ending}")
             if self._socket in self._open and self._is_still(self._socket):

@@ -134,7 +134,7 @@ def _parents(verdict: Verdict) -> list[Rank]:
 
 def _at_something(verdict: Verdict) -> list[Rank]:
     """Ranks that wait for a file, socket or process, and not in a collective."""
-    if not verdict.findings:
+    if not verdict.findings and not _sleeps_alone(verdict):
         return []
     waits = [
         sign
@@ -144,6 +144,21 @@ def _at_something(verdict: Verdict) -> list[Rank]:
         and not sign.seen.computes
     ]
     return [sign.seen.rank for sign in waits][:MOST_FOLLOWED]
+
+
+def _sleeps_alone(verdict: Verdict) -> bool:
+    """Whether one of several ranks sleeps for long, while the others wait for data: for its data,
+    perhaps, and it has no other thread that may serve them."""
+    return (
+        verdict.state == "idle"
+        and len(verdict.signs) > 1
+        and any(
+            sign.rule.cause == "sleeping"
+            and (sign.seen.wait.timer or 0.0) > culprits.LONG_SLEEP
+            and not sign.seen.others
+            for sign in verdict.signs
+        )
+    )
 
 
 def _at_a_thread(verdict: Verdict) -> list[Rank]:

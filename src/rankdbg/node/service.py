@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -16,7 +15,7 @@ from rankdbg.node.roster.discovery import Process
 from rankdbg.node.roster.node_roster import NodeRoster
 from rankdbg.node.roster.scans import Scans
 from rankdbg.node.timeout_holds import TimeoutHold
-from rankdbg.process import masking, rendezvous
+from rankdbg.process import masking
 from rankdbg.wire import node_questions, questions
 from rankdbg.wire.decoding import decode
 
@@ -169,8 +168,7 @@ class Service:
             files = history_files.in_folder(question.folder)
         else:
             self._roster.scan_first(deadline, question.job or None)
-            carded = (os.path.dirname(p.files[0]) for p in self._roster.known.values() if p.files)
-            files = history_files.of_agents(dict.fromkeys([rendezvous.directory(), *carded]))
+            files = history_files.of_agents(self._roster.directories())
         wanted = question.job, question.ranks, question.steps, question.last
         return history_files.read(files, *wanted)
 
@@ -203,7 +201,10 @@ class Service:
 
         self._roster.scan_first(deadline, question.job)
         environment = self._scope.get("environment", {})
-        return log_places.find([*self._roster.known.values()], question, environment)
+        there = [*self._roster.known.values()]
+        if question.left:
+            there += self._roster.ended()
+        return log_places.find(there, question, environment)
 
     def _scan_logs(self, question: node_questions.ScanLogs, deadline: float) -> Any:
         from rankdbg.node.logs import log_scan

@@ -99,6 +99,8 @@ def from_environment(environ: Mapping[str, str]) -> Labels:
         labels["outer"] = outer
     if "rank" in labels and environ.get("MASTER_ADDR") and environ.get("MASTER_PORT"):
         labels["rendezvous"] = f"{environ['MASTER_ADDR']}:{environ['MASTER_PORT']}"
+    if run := _run(environ):
+        labels["run"] = run
     restart = _number(environ.get("TORCHELASTIC_RESTART_COUNT"))
     if restart:
         labels["restart"] = restart
@@ -138,8 +140,8 @@ def is_scheduled(job: str) -> bool:
 def _job(environ: Mapping[str, str]) -> str:
     if environ.get("RANKDBG_JOB"):
         return environ["RANKDBG_JOB"]
-    if environ.get("TORCHELASTIC_RUN_ID", "none") != "none":
-        return f"torchrun-{environ['TORCHELASTIC_RUN_ID']}"
+    if run := _run(environ):
+        return f"torchrun-{run}"
     if slurm_job(environ):  # srun with PMIx has a namespace for each step
         return ""
     if environ.get("PMIX_NAMESPACE"):
@@ -147,6 +149,11 @@ def _job(environ: Mapping[str, str]) -> str:
     if environ.get("HYPERACTOR_EXECUTION_ID"):  # Monarch: the same on all hosts of a client
         return f"monarch-{environ['HYPERACTOR_EXECUTION_ID'].replace(':', '')}"
     return ""
+
+
+def _run(environ: Mapping[str, str]) -> str:
+    run = environ.get("TORCHELASTIC_RUN_ID", "")
+    return "" if run == "none" else run
 
 
 def slurm_job(environ: Mapping[str, str]) -> str:

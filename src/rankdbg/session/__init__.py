@@ -15,6 +15,7 @@ from rankdbg.logs.places import FoundLogs, LogFile, merged
 from rankdbg.session.replicas import AskingForReplicas
 from rankdbg.session.roster import Roster as Roster
 from rankdbg.session.roster import check_job as check_job
+from rankdbg.session.roster import known_as as known_as
 from rankdbg.session.samples import child_process, read_samples
 from rankdbg.session.saving import for_snapshot
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Reply, Silence
@@ -97,12 +98,19 @@ class Session(AskingForReplicas):
         return self.ask_nodes(question)
 
     def find_logs(
-        self, paths: Sequence[str] = (), ended: bool = False, job: str | None = None
+        self,
+        paths: Sequence[str] = (),
+        ended: bool = False,
+        job: str | None = None,
+        left: bool = False,
     ) -> FoundLogs:
         """The log files of every node, each once: those of the jobs there, or these `paths`.
-        `ended`: if no Ray is running, the logs of its last cluster."""
+        `ended`: if no Ray is running, the logs of its last cluster. `left`: also those that jobs
+        have left of which no process runs."""
         slurm = self.cluster.slurm_logs()
-        question = node_questions.FindLogs(paths=[*paths], ended=ended, job=job, slurm=slurm)
+        question = node_questions.FindLogs(
+            paths=[*paths], ended=ended, job=job, slurm=slurm, left=left
+        )
         found = FoundLogs()
         for node, answer in self.ask_nodes(question).items():
             if isinstance(answer, RankdbgError):

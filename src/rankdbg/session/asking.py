@@ -13,7 +13,7 @@ from rankdbg.clusters import NO_OPTIONS, Options
 from rankdbg.errors import ChooseJob, NodeFailed, RankdbgError
 from rankdbg.session.connections import Connections
 from rankdbg.session.path_maps import PathMaps
-from rankdbg.session.roster import Roster, check_job, no_rank_seen
+from rankdbg.session.roster import Roster, check_job, known_as, no_rank_seen
 from rankdbg.session.warm_rosters import WarmRosters
 from rankdbg.types import Answer, ProcessKey, Rank, Reply, Silence, State
 from rankdbg.wire.answers import OfRanks, StopReports
@@ -122,6 +122,10 @@ class Asking(Connections):
             roster = self._ask_roster(question)
             if any(process.job == job for process in roster.processes):
                 return roster
+            known = known_as(roster, roster.jobs(), job)
+            if len(known) == 1:  # another name of a job, which nodes do not know
+                question = ListProcesses(where=where, job=known[0], warm=warm, stops=stops)
+                return self._ask_roster(question)
             warm = stops = False
         return self._ask_roster(ListProcesses(where=where, warm=warm, stops=stops))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from rankdbg.errors import NoJob, RankdbgError
+from rankdbg.errors import ChooseJob, NoJob, RankdbgError
+from rankdbg.process import identity
 from rankdbg.selection import last_generations, mesh
 from rankdbg.session.roster_decisions import decide
 from rankdbg.types import Kind, ProcessKey, Rank, State
@@ -87,12 +88,13 @@ def _rank(entry: ProcessEntry, node: str, node_index: int) -> Rank:
 def _names(labels: Labels) -> dict[str, str]:
     """What its launcher and its scheduler call it."""
     variables = labels.environment
-    by_slurm = {
+    given = {
         "step": variables.get("SLURM_STEP_ID"),
         "slurm_job": variables.get("SLURM_JOB_ID"),
         "het": labels.het,
+        "run": labels.run,
     }
-    known = {kind: name for kind, name in by_slurm.items() if name not in (None, "")}
+    known = {kind: name for kind, name in given.items() if name not in (None, "")}
     return {kind: str(name) for kind, name in {**labels.names, **known}.items()}
 
 
@@ -112,15 +114,39 @@ _ORIGINS = ("slurm", "torchrun", "ray", "mpi", "monarch")
 
 
 def _other_names(job: str, ranks: Sequence[Rank]) -> set[str]:
-    """What else a job is called: `17` for slurm-17, the number of an array's element that
-    slurm-17_3 is, and Ray's submission and job ids."""
+    """What else a job is called: `17` for slurm-17, the array of slurm-17_3 and that element's own
+    number, Ray's ids and entrypoint, the run of torchrun, and the script of its ranks."""
     origin, _, rest = job.partition("-")
     names = {rest} if origin in _ORIGINS else set()
+    names |= _called("slurm", rest.partition("_")[0]) if origin == "slurm" else set()
     for rank in ranks:
-        names |= {rank.names.get("submission", ""), rank.names.get("ray_job", "")}
-        if origin == "slurm" and (number := rank.names.get("slurm_job")):
-            names |= {number, f"slurm-{number}"}
+        names |= {rank.names.get(kind, "") for kind in ("submission", "ray_job", "entrypoint")}
+        names |= _called("torchrun", rank.names.get("run", ""))
+        names |= _programs(rank.command)
+        if origin == "slurm":
+            names |= _called("slurm", rank.names.get("slurm_job", ""))
     return names - {""}
+
+
+def _called(origin: str, number: str) -> set[str]:
+    return {number, f"{origin}-{number}"} if number else set()
+
+
+def _programs(command: Sequence[str]) -> set[str]:
+    """`train`, `train.py` and its path; `pkg.train` of a module."""
+    _, form, name = identity.invocation(command)
+    if form not in ("script", "module"):
+        return set()
+    return {identity.script_name(command), name, name.rpartition("/")[2]}
+
+
+def known_as(roster: Roster, jobs: Mapping[str, Sequence[Rank]], name: str) -> list[str]:
+    """The jobs that have this name."""
+    if name in jobs:
+        return [name]
+    around = roster.inside
+    found = {job: _other_names(job, ranks) | {around.get(job, "")} for job, ranks in jobs.items()}
+    return sorted(job for job, names in found.items() if name and name in names)
 
 
 def no_rank_seen(errors: Sequence[RankdbgError], answered: Sequence[str]) -> RankdbgError:
@@ -136,15 +162,15 @@ def no_rank_seen(errors: Sequence[RankdbgError], answered: Sequence[str]) -> Ran
 def check_job(roster: Roster, jobs: dict[str, list[Rank]], name: str | None) -> str | None:
     """The name of a job in the roster, which may have others. Raises NoJob with the existing jobs
     unless there is such a job."""
-    if name is not None and jobs and name not in jobs:
-        known = [
-            job
-            for job, ranks in jobs.items()
-            if name in (roster.inside.get(job), *_other_names(job, ranks))
-        ]
+    if jobs and name is not None:
+        known = known_as(roster, jobs, name)
         if len(known) == 1:
             return known[0]
-        raise NoJob(f"no job {name!r}", f"there are: {', '.join(sorted(jobs))}")
+        if known:
+            what = f"{len(known)} jobs are called {name!r}: {', '.join(known)}"
+            raise ChooseJob(what, hint=f"choose one: --job {known[0]}")
+        hint = _of_step(roster, jobs, name)
+        raise NoJob(f"no job {name!r}", f"there are: {', '.join(sorted(jobs))}", hint=hint)
     if jobs:
         return name
     why = [f"{user} has jobs here, which you may not inspect" for user in roster.other_users]
@@ -153,3 +179,11 @@ def check_job(roster: Roster, jobs: dict[str, list[Rank]], name: str | None) -> 
     if roster.other_users:
         hint = f"run rankdbg as that user: sudo -u {roster.other_users[0]} rankdbg ps"
     raise NoJob("no job is running here", *why, *roster.notes, hint=hint)
+
+
+def _of_step(roster: Roster, jobs: Mapping[str, Sequence[Rank]], name: str) -> str:
+    """How to reach a step of a Slurm job (17.0), which is a part of a job; `` for another name."""
+    job, point, step = name.rpartition(".")
+    known = known_as(roster, jobs, job) if point else []
+    steps = {rank.names.get("step") for each in known for rank in jobs[each]}
+    return f"a step is a part of its job: --job {known[0]} step={step}" if step in steps else ""

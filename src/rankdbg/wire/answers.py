@@ -61,6 +61,7 @@ class Labels:
     restart: int | None = None
     rendezvous: str = ""
     outer: str = ""  # the job around its job
+    run: str = ""  # torchrun's id of its run
     het: int | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     multiprocessing: dict[str, Any] = field(default_factory=dict)

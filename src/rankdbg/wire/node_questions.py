@@ -115,6 +115,7 @@ class BringPackage(Question["node_answers.BroughtPackage"], name="bring"):
 class FindLogs(Question["node_answers.LogList"], name="logs find"):
     paths: list[str] = []  # noqa: RUF012
     ended: bool = False  # also logs of Ray clusters that have ended
+    left: bool = False  # also logs that ended jobs have left
     job: str | None = None
     slurm: list[tuple[str, bool]] = []  # noqa: RUF012 - patterns, and whether for errors
 

@@ -72,6 +72,14 @@ def test_job(environ: dict[str, str], job: str | None) -> None:
     assert identity.from_environment(environ).get("job") == job
 
 
+def test_run_of_torchrun() -> None:
+    """Is known beside the name that the user has given the job; `none` is no id."""
+    named = {"RANKDBG_JOB": "mine", "TORCHELASTIC_RUN_ID": "abc"}
+    labels = identity.from_environment(named)
+    assert (labels["job"], labels["run"]) == ("mine", "abc")
+    assert "run" not in identity.from_environment({**named, "TORCHELASTIC_RUN_ID": "none"})
+
+
 def test_job_around() -> None:
     """The scheduler's, which all processes in it know; else that of the `rankdbg run` around it."""
     nested = {"RANKDBG_JOB": "mine", "RANKDBG_OUTER_JOB": "script"}

@@ -44,6 +44,7 @@ FIRST_MODULES = (
     "node/service.py",
     "node/timeout_holds.py",
     "process/__init__.py",
+    "process/ended_cards.py",
     "process/host_lists.py",
     "process/identity.py",
     "process/masking/__init__.py",

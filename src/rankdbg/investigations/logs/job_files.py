@@ -19,7 +19,7 @@ from rankdbg.investigations.node_health import (
 )
 from rankdbg.logs.patterns import FileScan, Hit, Pattern
 from rankdbg.logs.places import RAY, FoundLogs, LogFile, ray_worker
-from rankdbg.session import Roster, Session, check_job
+from rankdbg.session import Roster, Session, check_job, known_as
 from rankdbg.types import ContainerFailure, Rank
 from rankdbg.verdicts.failures import ray_lines
 from rankdbg.verdicts.failures.log_lines import read_stamp, year_of
@@ -86,7 +86,10 @@ class JobFiles:
         fetched = [] if self._paths else self._fetch()
         untold = self._look_at_containers()
         roster = self._roster(anyhow=bool(fetched or self._failed))
-        self._found = self.session.find_logs(self._paths, ended=not roster.jobs(), job=self._job)
+        jobs = roster.jobs()
+        # Of a job that runs, the logs of an earlier run under its name are not wanted.
+        left = not (known_as(roster, jobs, self._job) if self._job else jobs)
+        self._found = self.session.find_logs(self._paths, not jobs, self._job, left)
         self._found.files = _called_as_their_jobs(self._found.files, roster)
         self._found.files += _of_their_ranks(fetched, roster)
         self._found_at = time.monotonic()

@@ -104,7 +104,13 @@ class _Finder:
     def add_of_dead(self) -> None:
         """What ranks wrote into before they died, unless another process has it open."""
         taken = {file.place for file in self.files}
+        launchers: dict[tuple[object, ...], set[int]] = {}
+        for process in self._found:
+            if process.kind == "rank":
+                launchers.setdefault(_place_in_job(process), set()).add(process.ppid)
         for process in self._dead:
+            if process.ppid not in launchers.get(_place_in_job(process), {process.ppid}):
+                continue  # the job was started again under its name
             card = process.files[0] if process.files else ""
             for file in open_logs.left_by_dead(process.outputs, rendezvous.pid_of_root(card)):
                 if file.place not in taken:
@@ -206,6 +212,11 @@ class _Finder:
                 file = _with_process(file, process)
             files.append(file)
         return [replace(file, job=names.get(file.job, file.job)) for file in files]
+
+
+def _place_in_job(process: Process) -> tuple[object, ...]:
+    number = process.key if process.number is None else process.number
+    return process.job, process.labels.get("role"), number
 
 
 def kind_of_given(path: str) -> Kind:

@@ -11,7 +11,7 @@ from rankdbg.node.machine import descriptors, processes
 from rankdbg.node.roster import containers, first_ranks
 from rankdbg.node.roster.card_files import read_card, read_cards
 from rankdbg.node.roster.labels import sound_labels
-from rankdbg.process import identity, rendezvous
+from rankdbg.process import ended_cards, identity, rendezvous
 from rankdbg.roster.members import Member
 
 TYPE_CHECKING = False
@@ -184,7 +184,7 @@ def _just_started(pid: int, directories: Iterable[str]) -> Process | None:
         try:
             for card in read_cards(directory, [name]).values():
                 if card is not None and card["pid_namespace"] == rendezvous.pid_namespace():
-                    return _from_card(card, os.path.join(directory, name))
+                    return from_card(card, os.path.join(directory, name))
         except (OSError, rendezvous.DirectoryRefused):
             continue
     return None
@@ -203,7 +203,7 @@ def _add_contained(directory: str, found: FoundProcesses) -> None:
         return
     if contained is not None:
         card, path = contained
-        process = _from_card(card, path)
+        process = from_card(card, path)
         process.ppid_inside = card["ppid_inside"]
         found.processes += [process, *dead]
         found.carded.add(process.pid)
@@ -221,7 +221,7 @@ def _dead_beside(directory: str, living: dict[str, Any], found: FoundProcesses) 
     dead = []
     for card, path in containers.find_dead(directory, living["labels"].get("job")):
         key = card["pid_namespace"], card["pid"], card["start"]
-        dead.append(_from_card({**card, "pid": found.contained.get(key, card["pid"])}, path))
+        dead.append(from_card({**card, "pid": found.contained.get(key, card["pid"])}, path))
     return dead
 
 
@@ -244,7 +244,7 @@ def _add_carded(directory: str, found: FoundProcesses) -> bool:
         if card is None:
             unreadable += os.path.lexists(path)  # or its process has just ended
         elif card["pid_namespace"] == namespace and card["pid"] not in found.carded:
-            process = _from_card(card, path)
+            process = from_card(card, path)
             found.processes.append(process)
             if process.alive:
                 found.carded.add(process.pid)
@@ -253,7 +253,7 @@ def _add_carded(directory: str, found: FoundProcesses) -> bool:
     return True
 
 
-def _from_card(card: dict[str, Any], path: str) -> Process:
+def from_card(card: dict[str, Any], path: str) -> Process:
     socket = path.removesuffix(".json") + ".sock"
     alive = processes.is_alive(card["pid"], card["start"])
     why_not = _why_not_asked(card["pid"]) if alive else ""
@@ -390,7 +390,7 @@ def remove_stale(found: list[Process]) -> list[Process]:
     Dead ranks of a running job are kept: users want to see that they are gone. A launcher knows
     whether the job runs on other nodes.
     """
-    running = {process.key for process in found if _runs(process)}
+    running = {process.key for process in found if runs(process)}
     living = {p.job for p in found if p.kind == "rank" and p.key in running}
     remaining = []
     for process in found:
@@ -471,19 +471,28 @@ def _with_environment(pids: list[int], wanted: Mapping[str, str]) -> set[int]:
 
 def _remove_files(process: Process) -> None:
     """Unless they belong to a new process with the same pid, or are in a container, where a link
-    could lead elsewhere."""
+    could lead elsewhere. A card that names logs is kept elsewhere."""
     if not process.files or containers.is_contained(process.files[0]):
         return
-    card = read_card(process.files[0])
+    path, *others = process.files
+    card = read_card(path)
     if card is not None and (card["pid"], card["start"]) == process.key:
-        for path in process.files:
+        kept = (
+            process.kind == "rank" and has_logs(process) and ended_cards.keep(path, process.start)
+        )
+        for each in others if kept else process.files:
             try:
-                os.unlink(path)
+                os.unlink(each)
             except OSError:
                 continue
 
 
-def _runs(process: Process) -> bool:
+def has_logs(process: Process) -> bool:
+    """Whether a file is there that its stdout or stderr went into, by its card."""
+    return any(os.path.isfile(path) for path in process.outputs.values())
+
+
+def runs(process: Process) -> bool:
     """Neither gone nor a zombie."""
     stat = processes.read_stat(process.pid)
     return stat is not None and stat.start == process.start and stat.state not in "ZX"

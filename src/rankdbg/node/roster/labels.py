@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TEXT = 1000
 _NUMBERS = ("rank", "world", "local_rank", "node_rank", "place", "restart", "het")
-_TEXTS = ("job", "role", "source", "engine", "part", "paused", "rendezvous", "dead", "outer")
+_TEXTS = ("job", "role", "source", "engine", "part", "paused", "rendezvous", "dead", "outer", "run")
 _NUMBERS_BY_NAME = ("mesh", "coordinates")
 _TEXTS_BY_NAME = ("names", "environment")
 _BY_NAME = ("multiprocessing",)

@@ -60,6 +60,19 @@ class NodeRoster:
     def ranks(self) -> list[Process]:
         return [process for process in self.known.values() if process.kind == "rank"]
 
+    def directories(self) -> list[str]:
+        """Of agents."""
+        carded = (os.path.dirname(p.files[0]) for p in self.known.values() if p.files)
+        return [*dict.fromkeys([rendezvous.directory(), *carded])]
+
+    def ended(self) -> list[Process]:
+        """The ranks of jobs of which no process is left."""
+        from rankdbg.node.roster import ended_jobs
+
+        running = {process.job for process in self.known.values()}
+        found = ended_jobs.find(self.directories(), self._scope)
+        return [process for process in found if process.job not in running]
+
     def wanted(self, keys: Iterable[Key], deadline: float) -> dict[Key, Process]:
         """The processes that a question names. An unknown process has ended."""
         self.scan_first(deadline)

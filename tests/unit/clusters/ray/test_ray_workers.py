@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from rankdbg.clusters.ray.ray_workers import NOWHERE, join, label_dead, label_workers, number_actors
+from rankdbg.roster.members import Member
+from rankdbg.roster.ranks import classify
 
 NODES = [{"id": "a1", "address": "10.0.0.1"}, {"id": "b2", "address": "10.0.0.2"}]
 RUNNING = {"01": {"driver": ("10.0.0.1", 4), "dead": False, "names": {"entrypoint": "train.py"}}}
@@ -55,6 +57,20 @@ def test_worker_that_is_still_listed() -> None:
     """Ray's table of workers may be later than the one of actors: the death counts."""
     found = known([actor("x", "DEAD", "b2", 7)], [worker("b2", 7, 900)])
     assert found["b2"][7]["dead"] == "it died"
+
+
+def test_actor_that_was_started_again() -> None:
+    """Its new process has the number that a session knows it by, of a later generation; the others keep
+    theirs."""
+    again = actor("x", "ALIVE", "b2", 9, NumRestarts=1, StartTime=7000)
+    actors = [again, actor("y", "ALIVE", "a1", 8, StartTime=1100)]
+    before = known([actor("x", "ALIVE", "b2", 7), actors[1]], [worker("b2", 7, 900)])
+    found = known(actors, [worker("b2", 9, 6900), worker("a1", 8, 900)])
+    assert found["b2"][9]["place"] == before["b2"][7]["place"]
+    member = Member(9, 1, 0, True, {**found["b2"][9]}, ["ray::Rollout"])
+    classify([member])
+    assert (member.number, member.generation) == (before["b2"][7]["place"], 2)
+    assert (found["a1"][8]["place"], "restart" in found["a1"][8]) == (1, False)
 
 
 def test_process_id_that_is_used_again() -> None:

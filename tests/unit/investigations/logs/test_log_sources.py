@@ -31,7 +31,7 @@ class Ended:
     def __init__(self, **identities: str) -> None:
         self.identities = identities or {"train": "a"}
 
-    def find_logs(self, paths: Any, ended: bool, job: str | None) -> FoundLogs:
+    def find_logs(self, paths: Any, ended: bool, job: str | None, left: bool) -> FoundLogs:
         return FoundLogs(
             [
                 LogFile("node", f"/logs/{name}.log", job="train", identity=identity)
