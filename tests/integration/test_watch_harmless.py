@@ -57,20 +57,22 @@ def signalled(job: Job, tmp_path: Path, *options: object, **settings: object) ->
 # --- what fails ---------------------------------------------------------------------------------
 
 
-def test_scheduler_fails(job: Job, tmp_path: Path) -> None:
-    """In an allocation whose squeue fails the command runs to its end; the failure is said once,
-    however often it is tried again."""
+def scheduler(tmp_path: Path, answer: str) -> tuple[Path, dict[str, str]]:
+    """An allocation whose Slurm commands do this: a file with an x for each call, and the environment."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("squeue", "srun"):
-        (tools / name).write_text(
-            '#!/bin/sh\necho x >> "$CALLS"\necho "no controller" >&2\nexit 1\n'
-        )
+        (tools / name).write_text(f'#!/bin/sh\necho x >> "$CALLS"\n{answer}\n')
         (tools / name).chmod(0o755)
     calls = tmp_path / "calls"
-    environment = {
-        "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "4711", "CALLS": str(calls),
-    }  # fmt: skip
+    path = f"{tools}:{os.environ['PATH']}"
+    return calls, {"PATH": path, "SLURM_JOB_ID": "4711", "CALLS": str(calls)}
+
+
+def test_scheduler_fails(job: Job, tmp_path: Path) -> None:
+    """In an allocation whose squeue fails the command runs to its end; the failure is said once,
+    however often it is tried again."""
+    calls, environment = scheduler(tmp_path, 'echo "no controller" >&2; exit 1')
     with beside(job, tmp_path, *QUICK, "--", *UNTIL_TOLD, env=environment) as watch:
         watch.wait_until_said("squeue failed; no controller; the job runs unwatched")
         wait_for(lambda: calls.read_text().count("x") >= 4, "another attempt")
@@ -87,15 +89,7 @@ def test_scheduler_fails(job: Job, tmp_path: Path) -> None:
 def test_scheduler_that_answers_badly(job: Job, tmp_path: Path, answer: str) -> None:
     """squeue hangs, or prints what no squeue prints: the command's status is passed on, and no word of
     a bug is said."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("squeue", "srun"):
-        (tools / name).write_text(f'#!/bin/sh\necho x >> "$CALLS"\n{answer}\n')
-        (tools / name).chmod(0o755)
-    calls = tmp_path / "calls"
-    environment = {
-        "PATH": f"{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "4711", "CALLS": str(calls),
-    }  # fmt: skip
+    calls, environment = scheduler(tmp_path, answer)
     with beside(job, tmp_path, *QUICK, "--", *UNTIL_TOLD, env=environment) as watch:
         wait_for(calls.exists, "a question to Slurm")
         (tmp_path / "end").touch()
