@@ -97,8 +97,8 @@ def _look_above(ended: Iterable[Process]) -> None:
 
 
 def _of_last_run(ran: list[Process], times: Times) -> list[Process]:
-    """A job may be started again under its name: without processes that another launcher has started
-    anew, and without those that had ended before the last one began."""
+    """A job may be started again under its name: without processes that another launcher has replaced,
+    and without those that had ended before the last one began."""
     ordered = sorted(ran, key=lambda process: times[process.key])
     pids = {process.pid for process in ran}
     launched = {_place(p): p.ppid for p in ordered if p.ppid not in pids}  # the last one counts
