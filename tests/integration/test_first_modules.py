@@ -88,6 +88,8 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Job]:
         behave = (sys.executable, PROGRAMS / "behave.py", "waits")
         for rank in ("0", "1"):
             job.start(*behave, agent=rank == "0", env={"RANK": rank, "WORLD_SIZE": "2"})
+        # A node that sees rank 1 alone looks for a rank 0 without a number, with another module.
+        job.wait_for(lambda ranks: sorted(rank.agent for rank in ranks) == [False, True])
         yield job
     finally:
         job.end()
