@@ -12,6 +12,7 @@ from rankdbg import grouping
 from rankdbg.investigations.rank_labels import label, process_json, silent_json, silent_lines
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
 from rankdbg.selection import format_ranks
+from rankdbg.text.amounts import counted
 from rankdbg.types import Rank
 from rankdbg.wire.answers import Described
 
@@ -79,7 +80,7 @@ class Answers(RankAnswers[Described]):
 
     def summary(self) -> str:
         ranks, groups = len(self.answered), len(self.groups)
-        text = f"{self.expression}: {ranks} rank{'s' * (ranks != 1)}, "
+        text = f"{self.expression}: {counted(ranks, 'rank')}, "
         text += f"{groups} different value{'s' * (groups != 1)}"
         odd = [
             r

@@ -10,6 +10,7 @@ from rankdbg import selection
 from rankdbg.investigations.rank_labels import frame_json
 from rankdbg.investigations.results import Result
 from rankdbg.session import Roster, Session, check_job
+from rankdbg.text.amounts import counted
 from rankdbg.types import ProcessKey, Rank
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ class JobList(Result):
         }
 
     def summary(self) -> str:
-        told = [f"{job}: {len(only_ranks(ranks))} ranks" for job, ranks in self.jobs.items()]
+        told = [
+            f"{job}: {counted(len(only_ranks(ranks)), 'rank')}" for job, ranks in self.jobs.items()
+        ]
         lost = len(self.no_response_nodes)
         return ", ".join(told) + (f"; nodes without a response: {lost}" if lost else "")
 

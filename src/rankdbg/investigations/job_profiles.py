@@ -25,7 +25,7 @@ from rankdbg.profiles import comparing
 from rankdbg.profiles.comparing import ProfileRow, Slowest
 from rankdbg.profiles.documents import Profile
 from rankdbg.profiles.step_phases import PhaseOf
-from rankdbg.text.amounts import in_bytes
+from rankdbg.text.amounts import counted, in_bytes
 from rankdbg.types import Rank
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class JobProfile(Result):
     def summary(self) -> str:
         slow = self.slowest
         if not self.profiles and not (self.kind == "nsys" and self.files):
-            return f"nothing was recorded of {len(self.recorded.no_response)} ranks"
+            return f"nothing was recorded of {counted(len(self.recorded.no_response), 'rank')}"
         told = f"; rank {self.whose([slow.index])} {self.slowest_text()}" if slow else ""
         return self.title() + told
 

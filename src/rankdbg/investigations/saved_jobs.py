@@ -10,6 +10,7 @@ from rankdbg.investigations.further_looks import find_verdict
 from rankdbg.investigations.hangs import HangInvestigation
 from rankdbg.investigations.results import Result
 from rankdbg.session import Session
+from rankdbg.text.amounts import counted
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class SavedJob(Result):
         return {"directory": self.directory, "ranks": self.ranks, "bytes": self.size}
 
     def summary(self) -> str:
-        return f"saved {self.ranks} ranks in {self.directory} ({self.size // 1024} KiB)"
+        return f"saved {counted(self.ranks, 'rank')} in {self.directory} ({self.size // 1024} KiB)"
 
     def how_to_open(self) -> str:
         return f"open it with: rankdbg stacks -t snapshot:{self.directory}"

@@ -15,6 +15,7 @@ from rankdbg.investigations.results import Result, rank_record, silent_records
 from rankdbg.process.user_code import innermost_user_frame, is_native, is_user_code
 from rankdbg.selection import format_ranks
 from rankdbg.session import Sampled
+from rankdbg.text.amounts import counted
 from rankdbg.types import Frame, ProcessKey, Rank, Silence, Stack
 
 if TYPE_CHECKING:
@@ -178,11 +179,11 @@ class MergedStacks(Result):
                         yield sampled.rank, list(stack.locals)
 
     def _counted(self) -> str:
-        return f"{len(self.seen)} rank{'s' * (len(self.seen) != 1)}"
+        return counted(len(self.seen), "rank")
 
     def summary(self) -> str:
         samples = self.samples
-        text = f"{self._counted()}, {samples} sample{'s' * (samples != 1)}"
+        text = f"{self._counted()}, {counted(samples, 'sample')}"
         if samples < 2:
             return text
         moving = [s.rank for s in self.stacks if s.moving and s.thread == MAIN]

@@ -18,7 +18,7 @@ from rankdbg.investigations.rank_labels import (
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
 from rankdbg.investigations.stop_sources import SourceDifference
 from rankdbg.process.identity import WAITS_FOR_EDITOR
-from rankdbg.text.amounts import duration
+from rankdbg.text.amounts import counted, duration
 from rankdbg.types import Answer, Frame, Rank, Reply
 from rankdbg.wire.answers import HeldTimeouts, LimitedOperation, StopReport, StopReports
 
@@ -145,7 +145,7 @@ class RankStops(RankAnswers[StopReports]):
             return self.none_stopped()
         count = len(self.stops)
         who = label({rank.process: rank for rank, _ in self.stops}.values(), self.all_ranks)
-        return f"{count} stop{'s' * (count != 1)}: {who}"
+        return f"{counted(count, 'stop')}: {who}"
 
     def records(self) -> list[dict[str, Any]]:
         rows = []

@@ -17,3 +17,8 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 rank`, `2 ranks`."""
+    return f"{number} {thing}{'s' * (number != 1)}"

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_common, positive
+from rankdbg.text.amounts import counted
 
 if TYPE_CHECKING:
     import socket
@@ -161,7 +162,7 @@ def _serve(
     server = Server(hub, place)
     try:
         try:
-            found = f"{len(hub.look())} ranks"
+            found = counted(len(hub.look()), "rank")
             threading.Thread(target=hub.load_ahead, daemon=True).start()
         except NoJob:
             found = "no job yet"

@@ -25,6 +25,7 @@ from rankdbg.frontends.reports.rows import print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
 from rankdbg.investigations.job_lists import JobList, extents, list_jobs, only_ranks
 from rankdbg.investigations.rank_labels import Paths, label
+from rankdbg.text.amounts import counted
 from rankdbg.text.escapes import visible_line
 from rankdbg.types import Rank
 
@@ -82,7 +83,7 @@ def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], found: JobList) 
     inside = f" (in {found.inside[job]})" if job in found.inside else ""
     parts = [
         f"job {terminal.bold(job)}{inside}",
-        f"{len(own)} rank{'s' * (len(own) != 1)} on {len(hosts)} node{'s' * (len(hosts) != 1)}",
+        f"{counted(len(own), 'rank')} on {counted(len(hosts), 'node')}",
         _mesh(own),
     ]
     living = [found.ages[rank.process] for rank in own if rank.state != "gone"]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rankdbg.errors import BadInput
 from rankdbg.frontends.reports.documents import print_json
 from rankdbg.frontends.terminal import Terminal, cut
+from rankdbg.text.amounts import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,14 +159,14 @@ def _check(words: list[str], as_json: bool) -> int:
         return 0
     terminal = Terminal()
     count = len(names) + len(hangs) + len(profiles)
-    terminal.print(f"{words[0]}: {count} valid rule{'s' if count != 1 else ''}")
+    terminal.print(f"{words[0]}: {counted(count, 'valid rule')}")
     own = load_rules().names()
     for name, lines in found.items():
         text = names[name]
         if not name.startswith("phase:") and name in own:
             text += " (replaces rankdbg's own)"
         if scans:
-            text += f": {len(lines)} line{'s' if len(lines) != 1 else ''}"
+            text += f": {counted(len(lines), 'line')}"
         terminal.print(text)
         for line in lines[:5]:
             terminal.print("  " + cut(line, terminal.width - 2))

@@ -29,6 +29,7 @@ from rankdbg.investigations.stop_addresses import StopAddress, command, parse_ad
 from rankdbg.investigations.stop_sources import Sources
 from rankdbg.investigations.stops import PausedRanks, RankStops
 from rankdbg.session import Session
+from rankdbg.text.amounts import counted
 from rankdbg.types import Rank
 
 # How long a command waits for its ranks; later answers are shown when they arrive.
@@ -86,7 +87,7 @@ class Commands:
         self._warn(all_ranks)
         count = len(found.stops)
         self._terminal.print(
-            f"{count} stop{'s' * (count != 1)} in {len(all_ranks)} ranks.  Type help for help."
+            f"{counted(count, 'stop')} in {counted(len(all_ranks), 'rank')}.  Type help for help."
         )
         if count:
             print_stops(self._terminal, found)

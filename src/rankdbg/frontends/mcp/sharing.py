@@ -14,7 +14,7 @@ IDLE_SECONDS = 300.0
 
 
 class Cancelled(Exception):
-    """Nobody waits for the answer of this call any more."""
+    """The client has cancelled this call."""
 
 
 Connect = Callable[[tuple[str, ...], Callable[[int, int], None]], JobConnection]

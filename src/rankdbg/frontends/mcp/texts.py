@@ -22,6 +22,7 @@ from rankdbg.frontends.mcp.text_parts import (
     silent_lines,
 )
 from rankdbg.process.user_code import innermost_user_frame, is_user_code
+from rankdbg.text.amounts import counted
 from rankdbg.text.cutting import cut
 
 Text = Callable[[Document], list[str]]
@@ -44,7 +45,7 @@ def jobs(document: Document) -> list[str]:
 
 
 def _counted(job: Document) -> str:
-    text = "1 rank" if job["count"] == 1 else f"{job['count']} ranks"
+    text = counted(job["count"], "rank")
     return f"{text} ({cut(job['ranks'], LONGEST_RANKS)})"
 
 
@@ -323,7 +324,7 @@ def node_health(document: Document) -> list[str]:
 
 def snapshot(document: Document) -> list[str]:
     return [
-        f"saved {document['ranks']} ranks ({document['bytes'] // 1024} KiB)",
+        f"saved {counted(document['ranks'], 'rank')} ({document['bytes'] // 1024} KiB)",
         f"ask it with target {document['snapshot']}; its report: {document['resource']}",
     ]
 

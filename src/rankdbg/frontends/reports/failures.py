@@ -8,6 +8,7 @@ from rankdbg.frontends.reports.paths import near_path
 from rankdbg.frontends.reports.rows import COLUMN, print_row
 from rankdbg.frontends.terminal import Terminal, cut, cut_path
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, failed_where, shown_line, whose
+from rankdbg.text.amounts import counted
 from rankdbg.verdicts.failures.root_causes import Failure
 
 _LINES_SHOWN = 3
@@ -17,7 +18,7 @@ _LINE_NUMBER = 10  # characters for it behind a path
 def print_failures(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
     size = sum(scan.size for scan in diagnosis.scans)
     count = len(diagnosis.scans)
-    files = f"{count} file{'s' if count != 1 else ''}, {size / 1e6:.1f} MB"
+    files = f"{counted(count, 'file')}, {size / 1e6:.1f} MB"
     print_row(terminal, "read", files)
     if not diagnosis.failures:
         print_row(terminal, "failures", "none that a rule knows")

@@ -9,6 +9,7 @@ from rankdbg.frontends.terminal import Terminal, cut
 from rankdbg.investigations.logs.job_files import JobState
 from rankdbg.logs.places import RAY
 from rankdbg.selection import format_ranks
+from rankdbg.text.amounts import counted
 from rankdbg.types import Rank
 
 
@@ -16,7 +17,7 @@ def print_job_state(
     terminal: Terminal, state: JobState, gone: Sequence[Rank], missing: Sequence[Rank]
 ) -> None:
     answering = state.nodes - len(state.silent_nodes)
-    nodes = f"{answering} of {state.nodes} node{'s' if state.nodes != 1 else ''} answer"
+    nodes = f"{answering} of {counted(state.nodes, 'node')} answer"
     print_row(terminal, "cluster", nodes + "s" * (state.nodes == 1))
     for node, reason in state.silent_nodes.items():
         print_row(terminal, "", f"{terminal.red(node)}: {reason}")
@@ -31,7 +32,7 @@ def _job(state: JobState, gone: Sequence[Rank], missing: Sequence[Rank]) -> str:
             return "none runs; what Ray itself has written is read"
         return f"{state.job} does not run any more; what it has left is read"
     there, known = len(state.ranks) - len(gone), len(state.ranks) + len(missing)
-    ranks = f"{there} of {known} rank{'s' if known != 1 else ''} run" + "s" * (known == 1)
+    ranks = f"{there} of {counted(known, 'rank')} run" + "s" * (known == 1)
     numbered = [rank for rank in gone if rank.number is not None]
     parts = [f"{state.job}: {ranks}"]
     for title, those in (("gone", numbered), ("missing", missing)):

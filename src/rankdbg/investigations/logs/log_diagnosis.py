@@ -15,6 +15,7 @@ from rankdbg.investigations.results import Result
 from rankdbg.logs.patterns import FileScan
 from rankdbg.process.masking import mask_text
 from rankdbg.selection import format_numbers, format_ranks
+from rankdbg.text.amounts import counted
 from rankdbg.text.cutting import cut
 from rankdbg.types import Rank, missing_ranks
 from rankdbg.verdicts.failures.events import Event
@@ -161,7 +162,7 @@ class LogDiagnosis(Result):
         return lines
 
     def summary(self) -> str:
-        read = f"{len(self.scans)} file{'s' if len(self.scans) != 1 else ''} read"
+        read = f"{counted(len(self.scans), 'file')} read"
         if not self.failures:
             return f"no failure that a rule knows, {read}"
         first = self.failures[0]

@@ -19,6 +19,7 @@ from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames, 
 from rankdbg.investigations.logs.picked_ranks import as_rank
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.kinds import MessageKind, kinds_of, of_some, only_of
+from rankdbg.text.amounts import counted
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class OneSidedMessages:
     @property
     def amount(self) -> str:
         count = len(self.kinds)
-        return "nothing" if not count else f"{count} kind{'s' if count != 1 else ''} of messages"
+        return "nothing" if not count else f"{counted(count, 'kind')} of messages"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from rankdbg.investigations.results import Result
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, fold
 from rankdbg.logs.kinds import MessageKind
+from rankdbg.text.amounts import counted
 
 if TYPE_CHECKING:
     from rankdbg.investigations.html import HtmlPart
@@ -39,7 +40,7 @@ class MergedLogs(Result):
 
     def summary(self) -> str:
         count = len(self.folds)
-        return f"{count} message{'s' * (count != 1)} of {self.speakers} rank{'s' * (self.speakers != 1)}"
+        return f"{counted(count, 'message')} of {counted(self.speakers, 'rank')}"
 
     def records(self) -> list[dict[str, Any]]:
         """One for each message; `time` is the first time that it was written."""

@@ -7,6 +7,7 @@ from signal import Signals
 
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import LogFile
+from rankdbg.text.amounts import counted
 from rankdbg.types import ContainerFailure
 
 _SIGNALLED = 128  # an exit code above it is a signal's number more
@@ -73,7 +74,7 @@ def describe(failure: ContainerFailure) -> str:
     if failure.memory_limit and failure.exit_code is not None:
         parts.append(f"memory limit {failure.memory_limit}")
     if failure.restarts:
-        restarts = f"{failure.restarts} restart{'s' if failure.restarts > 1 else ''}"
+        restarts = counted(failure.restarts, "restart")
         parts.append(f"{restarts} (runs now)" if failure.running else restarts)
     parts += [failure.machine] if failure.machine else []
     described = ", ".join(parts)
