@@ -41,7 +41,7 @@ class LoggingJob:
         self.talk = folder / "talk"
         self.talk.mkdir()
 
-    def start(self, *command: object, shell: str = "") -> None:
+    def start(self, *command: object, shell: str = "", agent: bool = False) -> Any:
         words = [*command, PROGRAM, self.talk]
         if shell:
             words = ["sh", "-c", f"{' '.join(map(str, words))} {shell}"]
@@ -49,7 +49,7 @@ class LoggingJob:
             streams = {"stdout": output, "stderr": output}
             if shell:
                 streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            self.job.start(*words, agent=False, cwd=self.folder, **streams)
+            return self.job.start(*words, agent=agent, cwd=self.folder, **streams)
 
     def tell(self, rank: int, *lines: str) -> None:
         with (self.talk / f"{rank}.txt").open("a") as file:
@@ -154,6 +154,32 @@ def test_torchrun_with_a_log_directory(
     after = rankdbg("doctor", logs, "--json")
     first = json.loads(after.stdout)["failures"][0]
     assert (first["mode"], first["ranks"]) == ("python_error", "1")
+
+
+def test_torchrun_that_prints_what_its_ranks_write(logging_job: LoggingJob) -> None:
+    """logs shows a line once, as its rank has written it, while the job runs and after its death."""
+    torchrun = Path(sys.executable).with_name("torchrun")
+    options = (
+        "--nproc-per-node=2",
+        "--standalone",
+        "--tee=3",
+        "--log-dir=logs",
+        "--max-restarts=0",
+    )
+    process = logging_job.start(torchrun, *options, agent=True)
+    logging_job.tell(1, "no shard in sight")
+    wait_for(lambda: "[default1]:no shard in sight" in logging_job.log.read_text())
+
+    def shown(words: str) -> list[str]:
+        """The ranks of each line with these words."""
+        lines = logging_job.doctor(verb="logs")["lines"]
+        return [line["ranks"] for line in lines if words in line["text"]]
+
+    assert shown("no shard in sight") == ["1"]
+    logging_job.tell(1, "!raise")
+    process.wait(PATIENCE)
+    assert shown("shard 1 is damaged") == ["1"]
+    assert shown("Root Cause") == [""]
 
 
 def test_lines_of_an_earlier_run(logging_job: LoggingJob) -> None:

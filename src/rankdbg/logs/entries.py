@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rankdbg.errors import BadInput, shortened
 from rankdbg.logs.expressions import BadExpression, Expression, expression
@@ -17,18 +17,22 @@ TAIL = 10_000
 MOST_CHARACTERS = 24 << 20
 
 
+# Ray's driver prints the lines of its workers, torchrun --tee those of its ranks' files.
+Printer = Literal["ray", "torchrun", ""]
+
+
 class Entry(NamedTuple):
     """One message."""
 
     order: float  # for sorting: its timestamp, never after that of the next message
-    time: float | None  # its own timestamp, or that of the line before it
+    time: float | None  # its own timestamp, or the last one before it of the same writer
     file: int  # among the files of the question
     rank: int | None
     pid: int | None
     name: str  # the role or the actor
     text: str
     repeated: int = 0  # equal lines of other workers that Ray has omitted
-    copied: bool = False  # written by another process: Ray's driver prints lines of workers
+    copied: Printer = ""  # who has printed it, if not the process that wrote it
 
 
 @dataclass(frozen=True)

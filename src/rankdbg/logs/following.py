@@ -81,4 +81,5 @@ def _entries(
             continue
         if grep and not (grep.search(message.text) or grep.search("\n".join(message.raw))):
             continue
-        yield Entry(order, clock, number, *who[:3], message.text, message.head.repeated, who.copied)
+        own = clock if message.is_dated else None
+        yield Entry(order, own, number, *who[:3], message.text, message.head.repeated, who.copied)

@@ -18,15 +18,24 @@ _MARKS = re.compile(r"^:(?:job_id|actor_name|task_name):")
 _FAULT = re.compile(r"\b(?:ERROR|CRITICAL|FATAL|EXCEPTION)\b")
 
 
+# What a line says about its writer; None if it says nothing.
+Writer = tuple[object, ...]
+
+
 class Message:
     """A line, and those that belong to it."""
 
-    __slots__ = ("head", "in_traceback", "lines", "number", "raw", "stamp", "traced")
+    __slots__ = (
+        "head", "in_traceback", "lines", "number", "raw", "stamp", "stamped_by", "traced"
+    )  # fmt: skip
 
-    def __init__(self, head: Line, raw: str, number: int, stamp: str) -> None:
+    def __init__(
+        self, head: Line, raw: str, number: int, stamp: str, stamped_by: Writer | None
+    ) -> None:
         self.head = head
         self.number = number  # of its first line, from 0
         self.stamp = stamp  # its clock, or that of the line that it follows
+        self.stamped_by = stamped_by  # who has written the line with that clock
         self.raw = [raw]
         self.lines = [head.text]
         self.in_traceback = self.traced = bool(_TRACEBACK.match(head.text))
@@ -34,6 +43,14 @@ class Message:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether its clock is of its writer, and not of another rank that writes the same file."""
+        return self.is_dated_by(self.stamped_by)
+
+    def is_dated_by(self, writer: Writer | None) -> bool:
+        return writer == _writer(self.head)
 
     def add(self, text: str, raw: str) -> None:
         self.lines.append(text)
@@ -58,7 +75,8 @@ def messages(lines: Iterable[str], labelled: bool, stamp: str = "") -> list[Mess
     """In the order of their first lines; lines of several ranks in one file may alternate.
     `stamp` is the last timestamp before these lines."""
     made: list[Message] = []
-    last_of: dict[object, Message] = {}
+    last_of: dict[Writer, Message] = {}
+    stamped_by: Writer | None = None
     for number, raw in enumerate(lines):
         for piece in without_progress(raw):
             shown = piece[:LONGEST_LINE]
@@ -66,18 +84,23 @@ def messages(lines: Iterable[str], labelled: bool, stamp: str = "") -> list[Mess
                 continue
             piece = shown if len(shown) == len(piece) else shown + CUT
             line = take_apart(piece, labelled)
-            speaker = line[1:5] if line.attributed else None
+            speaker = _writer(line)
             before = last_of.get(speaker) if speaker else (made[-1] if made else None)
             if before is not None and not line.stamp and before.takes(line.text):
                 before.add(line.text, piece)
                 continue
             if before is not None and not speaker and _is_cause_of(before, line):
                 line = before.head._replace(stamp="", text=line.text, repeated=0)
-            stamp = line.stamp or stamp
-            made.append(Message(line, piece, number, stamp))
+            if line.stamp:
+                stamp, stamped_by = line.stamp, speaker
+            made.append(Message(line, piece, number, stamp, stamped_by))
             if speaker:
                 last_of[speaker] = made[-1]
     return made
+
+
+def _writer(line: Line) -> Writer | None:
+    return line[1:5] if line.attributed else None
 
 
 def _is_cause_of(before: Message, line: Line) -> bool:

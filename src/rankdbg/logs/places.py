@@ -151,6 +151,12 @@ def ray_worker(name: str) -> tuple[str, str, int, Stream] | None:
     return found[1], found[2], int(found[3]), "stdout" if found[4] == "out" else "stderr"
 
 
+def torchrun_rank(path: str) -> int | None:
+    """RUN/attempt_0/3/stderr.log -> 3: the rank's number on its node."""
+    found = _TORCHRUN.search(path)
+    return int(found[2]) if found and found[2] else None
+
+
 def ray_setup(name: str) -> str:
     """runtime_env_setup-JOB.log -> job, or ``."""
     found = _RAY_SETUP.match(name)

@@ -36,7 +36,8 @@ _TOKEN = re.compile(
     rf"""\s*(?:
       [\[(<|]?(?:{_WEEKDAY}\ )?(?P<clock>{_CLOCK})[\])>|]?
     | (?P<who>
-        \[(?:[A-Za-z_]\w*\|)?(?:[A-Za-z_]+|(?<=\|))(?P<torch>\d+)\]:  # torch's [rank3]:, [default3]:
+        \[(?:[A-Za-z_]\w*\|)?(?:[Rr]ank|RANK|(?<=\|))(?P<torch>\d+)\]:  # torch's own: [rank3]:
+      | \[(?:[A-Za-z_]\w*\|)?[A-Za-z_]+(?P<teed>\d+)\]:  # torchrun --tee: [default3]:, the name of the role
       # mpirun --tag-output, and what SageMaker makes of it: [1,mpirank:3,algo-1]<stderr>:
       | \[(?:[\w.\-]+@)?\d+,(?:mpirank:)?(?P<mpi>\d+)(?:,[\w.\-]+)?\]<(?:stdout|stderr|stddiag)>:
       | \[[Rr]ank[ =]?(?P<bracket>\d+)\]:?
@@ -89,6 +90,7 @@ class Line(NamedTuple):
     text: str = ""
     repeated: int = 0  # equal lines of other workers that Ray has left out
     attributed: bool = False  # whether it names its writer
+    teed: int | None = None  # the number on its node of the rank whose line torchrun --tee prints
 
 
 def take_apart(line: str, labelled: bool = False) -> Line:
@@ -103,7 +105,7 @@ def take_apart(line: str, labelled: bool = False) -> Line:
     stamps, kept = [], []
     firm = 0, place, _AFTER_NAME  # up to here there is no doubt; what may still follow
     pid, actor, address, attributed = None, "", "", bool(ranks)
-    flush = False
+    flush, teed = False, None
     end = min(len(line), _LONGEST_PREFIX)
     while place < end and (token := _TOKEN.match(line, place, end)):
         kind = token.lastgroup
@@ -116,8 +118,10 @@ def take_apart(line: str, labelled: bool = False) -> Line:
         elif kind == "who":
             attributed = True
             ranks += _numbers(token)
-            # Open MPI 4 puts no blank of its own between its tag and the line.
-            flush = bool(token["mpi"]) and "@" not in token["who"]
+            if token["teed"]:
+                teed = int(token["teed"])
+            # Open MPI 4 and torchrun put no blank of their own between their tag and the line.
+            flush = bool(token["teed"] or (token["mpi"] and "@" not in token["who"]))
             if token["pid"] or token["task"] or token["nccl"]:
                 pid = int(token["pid"] or token["task"] or token["nccl"])
             actor = actor or token["actor"] or token["daemon"] or ""
@@ -143,7 +147,7 @@ def take_apart(line: str, labelled: bool = False) -> Line:
     if "[repeated " in text and (found := _REPEATED.search(text)):
         repeated, text = int(found[1]), text[: found.start()]
     last = ranks[-1] if ranks else None
-    return Line(_best(stamps), last, pid, actor, address, text, repeated, attributed)
+    return Line(_best(stamps), last, pid, actor, address, text, repeated, attributed, teed)
 
 
 def _of_json(line: str) -> Line:
@@ -159,7 +163,7 @@ def _of_json(line: str) -> Line:
 
 
 def _numbers(token: re.Match[str]) -> list[int]:
-    for name in ("torch", "mpi", "bracket", "group", "plain", "vllm"):
+    for name in ("torch", "teed", "mpi", "bracket", "group", "plain", "vllm"):
         if token[name]:
             return [int(token[name])]
     inside = _IN_ACTOR.match(token["actor"] or "") or _TENSOR_RANK.search(token["who"])

@@ -116,7 +116,7 @@ class _Reader:
                 yield from self._of_packed(path, labelled)
             else:
                 yield from self._of_plain(path, labelled)
-            yield from self._released(timed=False)
+            yield from self._released()
         except TimeoutError:
             self._reading.errors[self._number] = OUT_OF_TIME
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
@@ -164,24 +164,25 @@ class _Reader:
         if not message.stamp:
             self._waiting.append(message)
             if len(self._waiting) > _MOST_WAITING:
-                yield from self._released(timed=False)
+                yield from self._released()
             return
         clock = read_clock(message.stamp, self._later)
         if clock is None:
             clock = self._later
         self._later = min(clock, self._later)
-        yield from self._released(timed=True)
-        yield from self._entry(message, self._later, clock)
+        yield from self._released(message)
+        yield from self._entry(message, self._later, clock if message.is_dated else None)
 
-    def _released(self, timed: bool) -> Iterator[Entry]:
+    def _released(self, dating: Message | None = None) -> Iterator[Entry]:
         """Waiting messages, now that the timestamp before them is known, or known to be missing."""
         waiting, self._waiting = self._waiting, []
-        order = self._later if timed else min(self._later, self._modified)
-        if waiting and not timed:
+        order = self._later if dating else min(self._later, self._modified)
+        if waiting and not dating:
             self._reading.clockless.add(self._number)
             self._later = order
         for message in waiting:
-            yield from self._entry(message, order, order if timed else None)
+            is_dated = dating is not None and message.is_dated_by(dating.stamped_by)
+            yield from self._entry(message, order, order if is_dated else None)
 
     def _entry(self, message: Message, order: float, clock: float | None) -> Iterator[Entry]:
         since, until = self._wanted.since, self._wanted.until

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import NamedTuple
 
-from rankdbg.logs.entries import LogQuery, RankProcess
-from rankdbg.logs.places import LogFile, named_rank, ray_worker
+from rankdbg.logs.entries import LogQuery, Printer, RankProcess
+from rankdbg.logs.places import LogFile, named_rank, ray_worker, torchrun_rank
 from rankdbg.logs.prefixes import Line
 
 _RANK_IN_NAME = [
@@ -30,7 +31,7 @@ class Speaker(NamedTuple):
     rank: int | None
     pid: int | None
     name: str
-    copied: bool = False  # the line is another process's than the file is
+    copied: Printer = ""  # who has printed it, if the line is another process's than the file is
 
 
 class Speakers:
@@ -69,14 +70,32 @@ class Speakers:
         if line.pid is None:
             if line.rank is None and line.actor:  # (raylet)
                 return Speaker(None, None, line.actor)
+            if line.teed is not None:
+                return self._of_teed(line)
             return self._own(line.rank)
         known = self._who_is(line.pid, line.address)
         rank = line.rank if line.rank is not None else known.rank if known else None
         name = known.role if known and known.role else line.actor
         if rank is None and line.pid == self._pid:
             return self._own(None)
-        copied = bool(line.actor) and not self._is_workers
-        return self._speaker(rank, line.pid, name, copied)
+        copied = line.actor and not self._is_workers
+        return self._speaker(rank, line.pid, name, "ray" if copied else "")
+
+    def _of_teed(self, line: Line) -> Speaker:
+        """Of a rank by its number on its node, which is that of its own file."""
+        file = self._teed_files.get(line.teed)
+        if file is None or file.path == self._file.path:
+            return self._own(line.rank)
+        is_told = line.rank != line.teed or file.rank is None
+        rank = line.rank if is_told else file.rank
+        return self._speaker(rank, file.pid, file.role, "torchrun")
+
+    @cached_property
+    def _teed_files(self) -> dict[int | None, LogFile]:
+        """By number on this node: the file of a rank, of the last run."""
+        here = [file for file in self._wanted.files if file.node == self._file.node]
+        own = {torchrun_rank(file.path): file for file in sorted(here, key=lambda f: f.modified)}
+        return {number: file for number, file in own.items() if number is not None}
 
     def _own(self, rank: int | None) -> Speaker:
         known = self._who_is(self._pid, self._file.node) if self._pid is not None else None
@@ -86,7 +105,7 @@ class Speakers:
         return self._speaker(rank, self._pid, (known.role if known else "") or self._role)
 
     def _speaker(
-        self, rank: int | None, pid: int | None, name: str, copied: bool = False
+        self, rank: int | None, pid: int | None, name: str, copied: Printer = ""
     ) -> Speaker:
         return Speaker(rank, pid, name or ("" if rank is not None else self._name), copied)
 

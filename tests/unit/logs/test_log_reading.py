@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rankdbg.errors import BadInput
-from rankdbg.investigations.logs.merged_messages import Copies
+from rankdbg.investigations.logs.copies import Copies
 from rankdbg.investigations.logs.moments import parse_moment
 from rankdbg.logs import backwards
 from rankdbg.logs.entries import Entry, LogQuery, RankProcess, Reading, parse_grep
@@ -99,6 +99,19 @@ def test_lines_without_a_clock(tmp_path: Path) -> None:
     reading = read_all(files)
     assert texts(reading) == ["a", "after a", "b", "c", "last"]
     assert reading.entries[1].time == at(0)
+
+
+def test_clock_of_another_rank(tmp_path: Path) -> None:
+    """It says where a line belongs, not when it was written."""
+    text = line(0, "[rank0]: saving") + "[rank1]: waiting\n[rank0]: saved\nall saved\n"
+    (file,) = written(tmp_path, all=text)
+    found = [(entry.order, entry.time, entry.text) for entry in read_all([file]).entries]
+    assert found == [
+        (at(0), at(0), "saving"),
+        (at(0), None, "waiting"),
+        (at(0), at(0), "saved"),
+        (at(0), None, "all saved"),
+    ]
 
 
 def test_file_without_any_clock(tmp_path: Path) -> None:
@@ -322,8 +335,8 @@ def test_copies_of_rays_driver() -> None:
     workers = [f"/tmp/ray/session_1/logs/worker-aa-01-{pid}.out" for pid in (11, 12)]
     files = [LogFile("", path) for path in ("driver.log", *workers)]
     own = [Entry(1.0, None, n, n - 1, 10 + n, "Trainer", "loading") for n in (1, 2)]
-    copy = Entry(2.0, None, 0, 0, 11, "Trainer", "loading", 1, True)
-    lost = Entry(2.0, None, 0, None, 13, "Trainer", "loading", 4, True)
+    copy = Entry(2.0, None, 0, 0, 11, "Trainer", "loading", 1, "ray")
+    lost = Entry(2.0, None, 0, None, 13, "Trainer", "loading", 4, "ray")
     copies = Copies(files)
     assert copies.without([*own, copy]) == own
     assert copies.hidden == 0

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rankdbg.investigations.logs.copies import Copies
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
 from rankdbg.investigations.logs.merged_logs import fold_json, read_messages
-from rankdbg.investigations.logs.merged_messages import Copies, LogWriter, WriterNames
+from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, Folder
 

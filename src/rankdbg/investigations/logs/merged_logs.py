@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rankdbg import selection
 from rankdbg.errors import NoLogs
+from rankdbg.investigations.logs.copies import Copies
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
-from rankdbg.investigations.logs.merged_messages import Copies, LogWriter, WriterNames, label
+from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames, label
 from rankdbg.investigations.logs.picked_ranks import PickedNumbers
 from rankdbg.investigations.results import Result
 from rankdbg.logs.entries import LogQuery

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rankdbg.logs.entries import Entry
-from rankdbg.logs.places import LogFile, named_rank, ray_worker
+from rankdbg.logs.places import LogFile, named_rank
 from rankdbg.selection import format_numbers
 from rankdbg.types import Rank
-
-_REMEMBERED = 100_000
 
 
 class LogWriter(NamedTuple):
@@ -63,37 +61,3 @@ def label(who: Iterable[LogWriter]) -> str:
             by_name.setdefault(each.name, []).append(each.number)
     parts = [f"{name} {format_numbers(by_name[name])}".strip() for name in sorted(by_name)]
     return ", ".join([*parts, *sorted(others)])
-
-
-class Copies:
-    """Lines of workers that Ray's driver prints are also in the workers' files, where none are
-    omitted: `[repeated 3x across cluster]` are three ranks that are not named."""
-
-    def __init__(self, files: Sequence[LogFile]) -> None:
-        self._files = files
-        self._own: dict[tuple[int, str], None] = {}
-        self.hidden = 0  # messages that Ray has omitted and that are in no file
-
-    def without(self, entries: Sequence[Entry]) -> list[Entry]:
-        for entry in entries:
-            worker = self._pid_of_worker(entry.file)
-            if worker is not None and not entry.copied:
-                self._own[worker, entry.text] = None
-        # A copy appears soon after its original.
-        for key in [*self._own][:-_REMEMBERED]:
-            del self._own[key]
-        kept = []
-        for entry in entries:
-            if entry.copied and entry.pid is not None and (entry.pid, entry.text) in self._own:
-                continue
-            if entry.repeated:
-                self.hidden += entry.repeated
-                told = f"{entry.text}  [repeated {entry.repeated}x across cluster]"
-                entry = entry._replace(text=told)
-            kept.append(entry)
-        return kept
-
-    def _pid_of_worker(self, number: int) -> int | None:
-        file = self._files[number]
-        worker = ray_worker(file.path.rpartition("/")[2])
-        return file.pid or worker[2] if worker else None

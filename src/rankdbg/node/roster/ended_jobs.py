@@ -28,7 +28,7 @@ Times = dict[tuple[int, int], tuple[float, float]]  # by key: when its card was 
 
 
 def find(directories: Iterable[str], scope: Mapping[str, Any]) -> list[Process]:
-    """The ranks of the last run of each."""
+    """The ranks of the last run of each, and their launchers, which say how ranks have ended."""
     found: list[Process] = []
     times: Times = {}
     for directory in directories:
@@ -45,7 +45,7 @@ def find(directories: Iterable[str], scope: Mapping[str, Any]) -> list[Process]:
     last = [process for ran in jobs.values() for process in _of_last_run(ran, times)]
     _look_above(last)
     classify(last)
-    return [process for process in last if process.kind == "rank"]
+    return [process for process in last if process.kind in ("rank", "launcher")]
 
 
 def _read(directory: str) -> Iterator[tuple[Process, float, float]]:

@@ -66,7 +66,7 @@ class NodeRoster:
         return [*dict.fromkeys([rendezvous.directory(), *carded])]
 
     def ended(self) -> list[Process]:
-        """The ranks of jobs of which no process is left."""
+        """The ranks and launchers of jobs of which no process is left."""
         from rankdbg.node.roster import ended_jobs
 
         running = {process.job for process in self.known.values()}
