@@ -7,6 +7,7 @@ import socket
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from editor import INITIALIZE, LOOP, DapServer, Editor
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.frontends.dap import protocol
 from rankdbg.frontends.dap import server as dap_server
-from strangers import STRANGER, as_stranger, needs_root, public_place
+from strangers import STRANGER, as_stranger, needs_root, public_place, stopped
 from waiting import PATIENCE, wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
@@ -179,16 +180,16 @@ ATTACKS = """
 
 @needs_root
 @pytest.mark.parametrize("host", ["127.0.0.1", "::ffff:127.0.0.1"])
-@pytest.mark.parametrize("stays", ["stays", "closes"])
+@pytest.mark.parametrize(("stays", "late"), [("stays", False), ("closes", False), ("closes", True)])
 def test_another_user_executes_nothing_even_with_the_token(
-    server: DapServer, tmp_path: Path, host: str, stays: str
+    server: DapServer, tmp_path: Path, host: str, stays: str, late: bool
 ) -> None:
     """By IPv4 or IPv6, whether it waits or has closed when it is looked at; twenty tries are one
     line in the terminal, or two. Then this user attaches as ever."""
     mark, token = tmp_path / "mark", server.configuration["rankdbg"]["token"]
-    heard, _ = as_stranger(ATTACKS, host, server.port, token, mark, stays).communicate(
-        timeout=PATIENCE
-    )
+    with stopped(server.process) if late else nullcontext():
+        stranger = as_stranger(ATTACKS, host, server.port, token, mark, stays)
+        heard, _ = stranger.communicate(timeout=PATIENCE)
     assert heard == ""
     editor = Editor(server)
     assert list(editor.attach_all(2)) == [0, 1]

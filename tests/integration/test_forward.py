@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from agents import Programs
 from backwards import serve_backwards
 from dap_client import DapClient
 from jobs import free_port, rankdbg
-from strangers import as_stranger, needs_root
+from strangers import as_stranger, needs_root, stopped
 from waiting import PATIENCE, processes_beside, wait_for
 
 
@@ -139,14 +139,19 @@ SENDS = """
 
 @needs_root
 @pytest.mark.parametrize("host", ["127.0.0.1", "::ffff:127.0.0.1"])
-@pytest.mark.parametrize("then", ["waits", "closes", "resets"])
-def test_another_user_reaches_nothing(host: str, then: str) -> None:
-    """Not even a connection to the port there is opened, however it comes and goes; the terminal
-    says so in a line or two, and this user is served before and after."""
+@pytest.mark.parametrize(
+    ("then", "late"),
+    [("waits", False), ("closes", False), ("resets", False), ("closes", True), ("resets", True)],
+)
+def test_another_user_reaches_nothing(host: str, then: str, late: bool) -> None:
+    """Not even a connection to the port there is opened, however it comes and goes, also if it is
+    looked at when all is over; the terminal says so in a line or two, and this user is served
+    before and after."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as there:
         there.settimeout(PATIENCE)
         with forwarding(f"{there.getsockname()[1]}:0") as (process, port):
-            heard, _ = as_stranger(SENDS, host, port, then).communicate(timeout=PATIENCE)
+            with stopped(process) if late else nullcontext():
+                heard, _ = as_stranger(SENDS, host, port, then).communicate(timeout=PATIENCE)
             assert heard == ""
             for family in ("127.0.0.1", "::ffff:127.0.0.1"):
                 with socket.create_connection((family, port), 30) as ours:

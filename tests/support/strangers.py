@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 import textwrap
@@ -32,6 +33,16 @@ def as_stranger(code: str, *words: object, **settings: Any) -> subprocess.Popen[
         extra_groups=[],
         **settings,
     )
+
+
+@contextmanager
+def stopped(process: subprocess.Popen[str]) -> Iterator[None]:
+    """A server gets no processor while others come and go."""
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
 
 
 @contextmanager
