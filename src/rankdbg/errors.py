@@ -90,6 +90,10 @@ class SnapshotError(RankdbgError):
     """A snapshot that cannot be written or opened."""
 
 
+class DamagedSnapshot(SnapshotError):
+    """A file of it cannot be used: nothing is answered, as if that file were not there."""
+
+
 class NoLogs(RankdbgError):
     """No log was found in the given places."""
 

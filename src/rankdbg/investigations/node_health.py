@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -38,10 +39,13 @@ def read_kernels(
     job."""
     made, hints = [], []
     logged = _pids_in(scans)
+    by_host: dict[str, list[Rank]] = defaultdict(list)
+    for rank in ranks:
+        by_host[rank.host].append(rank)
     for node, told in health.items():
         if isinstance(told, RankdbgError):
             continue
-        numbers = {rank.pid: rank.number for rank in ranks if rank.host == node}
+        numbers = {rank.pid: rank.number for rank in by_host.get(node, ())}
         ours, unknown = _of_this_job(told, {*numbers} | logged)
         if unknown:
             hints.append(f"{node}: {_hint([*unknown.values()])}")

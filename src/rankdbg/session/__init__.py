@@ -158,19 +158,23 @@ class Session(AskingForReplicas):
         extra = (interval + ENGINES.get(engine, PLUGIN_SECONDS) * (1 + len(ranks) / 8)) * samples
         seen: dict[ProcessKey, Sampled] = {}
         silent: dict[ProcessKey, str] = {}
+        failed: dict[str, str] = {}  # nodes, and why
         known: dict[Frame, Frame] = {}
+        by_key = {rank.process: rank for rank in ranks}
         for node, answer in self._ask_about(question, ranks, extra):
             if isinstance(answer, RankdbgError):
-                silent.update({r.process: answer.what for r in ranks if r.host == node})
+                failed[node] = answer.what
                 continue
-            by_key = {rank.process: rank for rank in ranks if rank.host == node}
             seen.update(read_samples(node, answer, by_key, question, known))
             silent.update({ProcessKey(node, *each.process): each.reason for each in answer.silent})
         silent.update({rank.process: why for rank, why in self._lost_of(ranks)})
         missing = [rank for rank in ranks if rank.process not in seen]
+        reasons = [
+            silent.get(rank.process) or failed.get(rank.host, "not sampled") for rank in missing
+        ]
         return (
             [seen[rank.process] for rank in ranks if rank.process in seen],
-            [Silence(rank, silent.get(rank.process, "not sampled")) for rank in missing],
+            [*map(Silence, missing, reasons)],
         )
 
     def vitals(self, ranks: Sequence[Rank]) -> list[Reply[answers.Vitals]]:

@@ -76,17 +76,19 @@ class Asking(Connections):
         """One question to these ranks. Returns an Answer or a Silence for each."""
         extra = 0.0 if seconds is None else seconds - self.timeout
         results: dict[ProcessKey, Reply[A]] = {}
+        failed: dict[str, str] = {}  # nodes, and why
         by_key = {rank.process: rank for rank in ranks}
         for node, answer in self._send_all(self._about(ranks, question), extra):
             try:
                 found = _decoded_by(OfRanks, node, question, answer)
                 results.update(_outcomes(node, question, found, by_key))
             except RankdbgError as error:
-                on_node = [rank for rank in ranks if rank.host == node]
-                results.update({rank.process: Silence(rank, error.what) for rank in on_node})
+                failed[node] = error.what
         results.update({rank.process: Silence(rank, why) for rank, why in self._lost_of(ranks)})
         return [
-            results.get(rank.process) or Silence(rank, "no answer from its node") for rank in ranks
+            results.get(rank.process)
+            or Silence(rank, failed.get(rank.host, "no answer from its node"))
+            for rank in ranks
         ]
 
     def _ask_about(

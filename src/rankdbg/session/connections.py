@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting
 from rankdbg.clusters.finding import find_cluster
-from rankdbg.errors import BadInput, RankdbgError
+from rankdbg.errors import BadInput, DamagedSnapshot, RankdbgError
 from rankdbg.session.patience import find_patience
 from rankdbg.session.warm_rosters import is_unchanged
 from rankdbg.wire.streams import Stream
@@ -105,6 +105,8 @@ class Connections:
         for node, message in messages.items():
             try:
                 begun[node] = self._channel(node).begin({**message, **self._limits(seconds)})
+            except DamagedSnapshot:
+                raise
             except RankdbgError as error:
                 begun[node] = error
         reached_again = self._reached_again & messages.keys()

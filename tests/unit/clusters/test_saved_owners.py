@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rankdbg.clusters.snapshot import SavedChannel
+from rankdbg.clusters.snapshot import SavedAnswers, SavedChannel
 from rankdbg.errors import SnapshotError
 from rankdbg.wire.node_questions import FindOwners, SampleStacks
 
@@ -17,15 +17,17 @@ def test_each_question_has_its_own_answer() -> None:
         FindOwners(connections=(("a:1", "b:2"),)),
     ]
     saved = [(question.message(), number) for number, question in enumerate(questions)]
-    channel = SavedChannel(saved)
+    channel = SavedChannel(SavedAnswers(saved))
     found = [channel.begin(question.message()).answer(1.0) for question in questions]
     assert found == [0, 1, 2]
 
 
 def test_tasks() -> None:
     """Stacks that were saved with tasks also answer a question without them; not the other way."""
-    with_tasks = SavedChannel([(SampleStacks(threads="all", tasks=True).message(), 1)])
+    with_tasks = SavedChannel(
+        SavedAnswers([(SampleStacks(threads="all", tasks=True).message(), 1)])
+    )
     assert with_tasks.begin(SampleStacks().message()).answer(1.0) == 1
-    without = SavedChannel([(SampleStacks(threads="all").message(), 1)])
+    without = SavedChannel(SavedAnswers([(SampleStacks(threads="all").message(), 1)]))
     with pytest.raises(SnapshotError, match="no stacks of the main thread and tasks"):
         without.begin(SampleStacks(tasks=True).message())

@@ -24,19 +24,17 @@ from rankdbg import wire
 from rankdbg._version import __version__
 from rankdbg.clusters import NO_OPTIONS, Cluster, Options
 from rankdbg.clusters.snapshot.merged_parts import Asked, merge
+from rankdbg.clusters.snapshot.saved_answers import SavedAnswers, SavedFolder, read_json
 from rankdbg.errors import BadInput, SnapshotError
-from rankdbg.files import foreign_files, private_files
+from rankdbg.files import private_files
 from rankdbg.files.safe_names import component
 from rankdbg.process.user_code import innermost_user_frame
-from rankdbg.wire.decoding import BadField
 from rankdbg.wire.node_questions import ASKED
 from rankdbg.wire.questions import name_in
 from rankdbg.wire.ray_tables import RAY_TABLES
 from rankdbg.wire.streams import Stream
-from rankdbg.wire.table import check_answer
 
 VERSION = 1
-MOST_BYTES = 2**30  # of one file; the stacks of 1,000 ranks with their variables are 100 MB
 
 
 # --- writing ------------------------------------------------------------------------------
@@ -100,7 +98,7 @@ class Snapshot(Cluster):
             raise BadInput("snapshot: names no directory", hint="rankdbg ps -t snapshot:DIR")
         self.target = f"snapshot:{rest}"
         self._directory = Path(rest)
-        head = _read(self._directory / "snapshot.json", self._directory)
+        head = read_json(self._directory / "snapshot.json", self._directory)
         version = head.get("snapshot")
         if not isinstance(version, int) or not isinstance(head.get("nodes"), dict):
             raise SnapshotError(f"{rest} is damaged: snapshot.json is invalid")
@@ -119,41 +117,30 @@ class Snapshot(Cluster):
         return list(self._folders)
 
     def open(self, node: str) -> SavedChannel:
-        parts = [self._read_folder(folder) for folder in self._folders[node]]
+        parts = [self._saved_in(folder) for folder in self._folders[node]]
+        if not self._by_process:
+            return SavedChannel(parts[0])
         try:
-            return SavedChannel(merge(parts) if self._by_process else parts[0])
+            return SavedChannel(SavedAnswers(merge([part.all() for part in parts])))
         except (KeyError, TypeError, AttributeError) as error:
             raise SnapshotError(f"{self._directory} is damaged: {error!r}") from None
 
     def ray_tables(self, job: str) -> dict[str, Any] | None:
         """Those that were saved last: a snapshot is of one job."""
         for folder in (folder for folders in self._folders.values() for folder in folders):
-            saved = [a for q, a in self._read_folder(folder) if q.get("ask") == RAY_TABLES]
-            if saved:
-                return dict(saved[-1])
+            if saved := self._saved_in(folder).of(RAY_TABLES):
+                return dict(saved[-1][1])
         return None
 
     def _find_processes(self) -> None:
         """The folders of single processes, by the node they ran on."""
         for path in sorted((self._directory / "nodes").glob("*/roster.json")):
-            answer = _read(path, self._directory).get("answer")
+            answer = read_json(path, self._directory).get("answer")
             node = str(answer.get("host")) if isinstance(answer, dict) else ""
             self._folders.setdefault(node, []).append(path.parent.name)
 
-    def _read_folder(self, name: str) -> list[Asked]:
-        asked: list[Asked] = []
-        files = (self._directory / "nodes" / name).glob("*.json")
-        for path in sorted(files, key=_in_order):
-            content = _read(path, self._directory)
-            question, answer = content.get("question"), content.get("answer")
-            if not isinstance(question, dict) or not isinstance(answer, dict):
-                raise SnapshotError(f"{self._directory} is damaged: {path.name} contains no answer")
-            try:
-                check_answer(question, answer)
-            except BadField as error:
-                raise SnapshotError(f"{self._directory} is damaged: {path.name}: {error}") from None
-            asked.append((question, answer))
-        return asked
+    def _saved_in(self, folder: str) -> SavedFolder:
+        return SavedFolder(self._directory, self._directory / "nodes" / folder)
 
 
 def _folder(directory: str, name: Any) -> str:
@@ -161,32 +148,6 @@ def _folder(directory: str, name: Any) -> str:
     if not isinstance(name, str) or "/" in name or "\0" in name or name in ("", ".", ".."):
         raise SnapshotError(f"{directory} is damaged: snapshot.json names the folder {name!r}")
     return name
-
-
-def _in_order(path: Path) -> tuple[int, str]:
-    """stacks-2 was asked before stacks-10."""
-    number = path.stem.rpartition("-")[2]
-    return int(number) if number.isascii() and number.isdigit() and len(
-        number
-    ) < 10 else 0, path.name
-
-
-def _read(path: Path, directory: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(foreign_files.read_bytes(path, MOST_BYTES))
-    except FileNotFoundError:
-        if directory.exists():
-            raise SnapshotError(
-                f"{directory} is not a snapshot: {path.relative_to(directory)} is missing"
-            ) from None
-        raise SnapshotError(f"no snapshot at {directory}: there is no such directory") from None
-    except OSError as error:
-        raise SnapshotError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise SnapshotError(f"{directory} is damaged: {path.name}: {error}") from None
-    if not isinstance(content, dict):
-        raise SnapshotError(f"{directory} is damaged: {path.name} is not a JSON object")
-    return content
 
 
 class SavedAnswer:
@@ -203,7 +164,7 @@ class SavedAnswer:
 class SavedChannel:
     """Answers questions from the saved answers."""
 
-    def __init__(self, asked: list[Asked]) -> None:
+    def __init__(self, asked: SavedAnswers) -> None:
         self._asked = asked
         self._again: Counter[str] = Counter()
 
@@ -223,26 +184,30 @@ class SavedChannel:
         name = name_in(message)
         if name == "stream":
             raise SnapshotError("cannot attach to a snapshot: it has no running processes")
-        saved = [pair for pair in self._asked if name_in(pair[0]) == name]
+        saved = self._asked.of(name)
         match ASKED[name].saved:
             case "fitting":
                 return self._fitting[name](self, saved, message)
             case "in order":  # asked twice, to see changes
                 self._again[name] += 1
                 saved = saved[: self._again[name]]
-        return self._last(saved, str(message["ask"]))
+        return self._last(saved, message)
 
-    def _last(self, saved: list[Asked], what: str) -> Any:
+    def _last(self, saved: list[Asked], message: wire.Message) -> Any:
         if saved:
             return saved[-1][1]
-        have = sorted({_options(question) for question, _ in self._asked})
-        raise SnapshotError(f"the snapshot contains no {what}", f"it contains: {', '.join(have)}")
+        name = name_in(message)
+        have = {*self._asked.kinds(), *(_options(question) for question, _ in self._asked.of(name))}
+        there = ", ".join(sorted(have - {name}))
+        raise SnapshotError(
+            f"the snapshot contains no {_options(message)}", f"it contains: {there}"
+        )
 
     def _stacks(self, saved: list[Asked], message: wire.Message) -> Any:
         fitting = [pair for pair in saved if _covers(pair[0], message)]
         # Prefer an answer of the same kind, whenever it was saved.
         fitting.sort(key=lambda pair: _is_native(pair[0]) == _is_native(message))
-        return self._last(fitting, _options(message))
+        return self._last(fitting, message)
 
     def _evaluate(self, saved: list[Asked], message: wire.Message) -> Any:
         same = ("expression", "frame", "thread")
@@ -258,7 +223,7 @@ class SavedChannel:
             for pair in saved
             if all(bool(pair[0].get(name)) == bool(message.get(name)) for name in same)
         ]
-        return self._last(fitting, "owners")
+        return self._last(fitting, message)
 
     def _look_up(self, message: wire.Message) -> Any:
         """A plain name may be among the saved locals."""
@@ -279,8 +244,8 @@ class SavedChannel:
         return {"answers": found, "silent": silent}
 
     def _saved_locals(self) -> Iterable[tuple[tuple[int, int], Any]]:
-        for question, answer in reversed(self._asked):
-            if question.get("ask") == "stacks" and question.get("locals"):
+        for question, answer in reversed(self._asked.of("stacks")):
+            if question.get("locals"):
                 for entry in answer["processes"]:
                     distinct = answer["distinct"]
                     samples = [distinct[n] for n in entry["samples"] if 0 <= n < len(distinct)]

@@ -43,9 +43,14 @@ class Case:
             self.by_process[process]
             for process, links in self.chains.items()
             if process not in waiting
-            and last_of(links, self.places)
-            in others - {place_of(self.by_process[process].seen.rank)}
+            and (end := last_of(links, self.places)) in others
+            and end != place_of(self.by_process[process].seen.rank)
         ]
+
+    @cached_property
+    def not_waiting(self) -> list[Sign]:
+        waiting = {sign.seen.rank.process for sign in self.waiting}
+        return [sign for sign in self.signs if sign.seen.rank.process not in waiting]
 
     @cached_property
     def places(self) -> set[ProcessPlace]:

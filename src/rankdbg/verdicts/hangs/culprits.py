@@ -159,7 +159,7 @@ def _by_signs(case: Case) -> list[Accusation]:
     """Where no recorder tells: who does something else than wait."""
     if lost := starting.misdirected(case.signs):
         return [accuse(lost)]
-    others = [sign for sign in case.signs if sign not in case.waiting]
+    others = case.not_waiting
     if case.waiting and others:
         return _worst(others)
     if case.waiting:

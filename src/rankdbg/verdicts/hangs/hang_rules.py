@@ -6,10 +6,10 @@ docs/reference/rules.md describes the format; the first rule that fits a rank is
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property, partial
 from typing import Any, Literal, get_args
 
 from rankdbg.errors import RuleError
@@ -66,6 +66,10 @@ class HangRule:
     unsure: bool = False  # native frames may say more
     startup: bool = False  # ordinary while a job starts
     children: str = ""  # what its children do says more: it `may` wait for them, or `must`
+
+    @cached_property
+    def conditions(self) -> list[Callable[[Seen], bool]]:
+        return [*_conditions(self)]
 
 
 @dataclass(frozen=True)
@@ -160,46 +164,75 @@ UNKNOWN = HangRule(
 )
 
 
+_Texts = Callable[[HangRule, Seen], Iterable[str]]
+
+# What each condition of a rule is about.
+_TEXTS: Mapping[str, _Texts] = {
+    "state": lambda rule, seen: [seen.state],
+    "call": lambda rule, seen: [seen.wait.call],
+    "on": lambda rule, seen: [seen.wait.on],
+    "wchan": lambda rule, seen: [seen.wait.wchan],
+    "silence": lambda rule, seen: [seen.silence],
+    "stop": lambda rule, seen: [seen.stop],
+    "gpu": lambda rule, seen: [sign.name for sign in seen.gpus],
+    "child_state": lambda rule, seen: [child.state for child in seen.after.awaited],
+    "child_wchan": lambda rule, seen: [
+        child.wchan for child in seen.after.awaited if _may_be(rule, child)
+    ],
+}
+_ANSWERS: Mapping[str, Callable[[Seen], bool | None]] = {
+    "computes": lambda seen: seen.computes,
+    "works": lambda seen: seen.works,
+    "moving": lambda seen: seen.moving,
+    "holds_gil": lambda seen: bool(seen.gil),
+    "first": lambda seen: seen.rank.number == 0,
+    "blocked_threads": lambda seen: bool(seen.blocked_threads),
+    "child_forked": lambda seen: (
+        seen.knows_children and any(child.forked for child in seen.after.awaited)
+    ),
+    "has_children": lambda seen: bool(seen.after.awaited) if seen.knows_children else None,
+    "in_child": lambda seen: seen.rank.kind == "child",
+}
+_STACKS: Mapping[str, Callable[[Seen], Frames]] = {
+    "frames": lambda seen: seen.library,
+    "stack": lambda seen: seen.frames,
+    "native": lambda seen: seen.native_main,
+}
+
+
 def fits(rule: HangRule, seen: Seen) -> bool:
-    vitals = seen.after
-    choices: list[tuple[tuple[str, ...], Callable[[], Iterable[str]]]] = [
-        (rule.state, lambda: [seen.state]),
-        (rule.call, lambda: [seen.wait.call]),
-        (rule.on, lambda: [seen.wait.on]),
-        (rule.wchan, lambda: [seen.wait.wchan]),
-        (rule.silence, lambda: [seen.silence]),
-        (rule.stop, lambda: [seen.stop]),
-        (rule.gpu, lambda: [sign.name for sign in seen.gpus]),
-        (rule.child_state, lambda: [child.state for child in vitals.awaited]),
-        (
-            rule.child_wchan,
-            lambda: [child.wchan for child in vitals.awaited if _may_be(rule, child)],
-        ),
-    ]
-    if any(wanted and not _any(wanted, found()) for wanted, found in choices):
-        return False
-    answers = (
-        (rule.computes, seen.computes),
-        (rule.works, seen.works),
-        (rule.moving, seen.moving),
-        (rule.holds_gil, bool(seen.gil)),
-        (rule.first, seen.rank.number == 0),
-        (rule.blocked_threads, bool(seen.blocked_threads)),
-        (rule.child_forked, seen.knows_children and any(c.forked for c in vitals.awaited)),
-        (rule.has_children, bool(vitals.awaited) if seen.knows_children else None),
-        (rule.in_child, seen.rank.kind == "child"),
-    )
-    if any(wanted is not None and wanted != found for wanted, found in answers):
-        return False
-    return (
-        in_order(rule.frames, seen.library)
-        and in_order(rule.stack, seen.frames)
-        and in_order(rule.native, seen.native_main)
-        and (
-            not rule.threads
-            or any(in_order(rule.threads, frames) for frames, _ in seen.others.values())
-        )
-    )
+    return all(holds(seen) for holds in rule.conditions)
+
+
+def _conditions(rule: HangRule) -> Iterator[Callable[[Seen], bool]]:
+    """Those that the rule has: each of 10,000 ranks may be compared with all rules."""
+    for name, texts in _TEXTS.items():
+        if wanted := getattr(rule, name):
+            yield partial(_has_text, rule, wanted, texts)
+    for name, answer in _ANSWERS.items():
+        if (said := getattr(rule, name)) is not None:
+            yield partial(_is_answered, said, answer)
+    for name, frames in _STACKS.items():
+        if patterns := getattr(rule, name):
+            yield partial(_is_in_stack, patterns, frames)
+    if rule.threads:
+        yield partial(_is_in_a_thread, rule.threads)
+
+
+def _has_text(rule: HangRule, wanted: tuple[str, ...], texts: _Texts, seen: Seen) -> bool:
+    return _any(wanted, texts(rule, seen))
+
+
+def _is_answered(wanted: bool, answer: Callable[[Seen], bool | None], seen: Seen) -> bool:
+    return answer(seen) == wanted
+
+
+def _is_in_stack(patterns: Sequence[str], frames: Callable[[Seen], Frames], seen: Seen) -> bool:
+    return in_order(patterns, frames(seen))
+
+
+def _is_in_a_thread(patterns: Sequence[str], seen: Seen) -> bool:
+    return any(in_order(patterns, frames) for frames, _ in seen.others.values())
 
 
 def _may_be(rule: HangRule, child: Child) -> bool:

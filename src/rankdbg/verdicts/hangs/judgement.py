@@ -246,7 +246,7 @@ def _state_without_culprits(case: AccusedCase) -> State:
     if case.waiting and not any(s.seen.stirred for s in case.waiting):
         if case.youngest < STARTING_SECONDS or starting.is_driver_alone(signs):
             return "starting"
-        if all(sign in case.waiting for sign in signs) and not _all_young(case):
+        if not case.not_waiting and not _all_young(case):
             return "stuck"
     return "moving"
 
