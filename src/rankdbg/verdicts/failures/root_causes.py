@@ -90,7 +90,7 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         outcomes.begin,
     )
     judged = outcomes.of(make_events(findings))
-    fatal = _that_count([e for e in judged if e.outcome == "fatal"], bool(outcomes.progress))
+    fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
     events = [*fatal, *(event for event in judged if event not in fatal)]
     explanation = explain(fatal)
     suspects = [event for event in judged if event.rule.weak and event not in fatal]
@@ -124,10 +124,13 @@ def _step_lines(outcomes: Outcomes) -> Iterator[StepLine]:
             )
 
 
-def _that_count(events: list[Event], is_under_way: bool) -> list[Event]:
-    """Without what is never worth a line beside others, or in a job that has done its steps."""
-    if all(event.rule.never_alone for event in events):
+def _that_count(events: list[Event], outcomes: Outcomes) -> list[Event]:
+    """Without what is never worth a line beside others, or in a job that has done its steps, or goes
+    on beside it."""
+    own = [event for event in events if not event.rule.never_alone]
+    if not own or outcomes.are_being_repeated(own):
         return []
+    is_under_way = bool(outcomes.progress)
     loud = [event for event in events if not event.rule.quiet] or events
     return [event for event in loud if not event.rule.weak] or ([] if is_under_way else loud)
 

@@ -49,6 +49,9 @@ RANK_PID = r"\b[Rr]ank[ =:]{1,2}(?P<rank>\d{1,6})\b[^\d]{1,12}?\bpid[ =:]{1,3}(?
 CHILD_PIDS = r"\b[Ww]orker \(pid(?:\(s\)|s)?:? (?P<pids>\d{2,7}(?:, ?\d{2,7})*)\)"
 WORKER_DIED = r"Worker IP address: (?P<address>[\d.]{7,15}).{0,40}Worker PID: (?P<pid>\d+)"
 
+# torchrun's agent: which ranks its workers have, in the order of their local ranks.
+GLOBAL_RANKS = r"\bglobal_ranks=\[(?P<ranks>\d+(?:, ?\d+)*)\]"
+
 # A kernel's log that counts from the boot, and the lines of it that say the time as well:
 # [    2.1] rtc_cmos: setting system clock to … UTC (1777878721); [812.3] audit: … audit(1777879531.123:45)
 SINCE_BOOT = r"^(?:<\d{1,3}>)?\W{0,2}\[ *(?P<seconds>\d{1,10}\.\d{3,9})\]"
@@ -92,6 +95,7 @@ PATTERNS = [
             ("worker (pid", CHILD_PIDS),
             ("Name:   ", DESCRIBED),
             ("  RANK:  ", DESCRIBED_RANK),
+            ("global_ranks=[", GLOBAL_RANKS),
         ),
         after=3,
         limit=1500,
@@ -165,7 +169,7 @@ _COMPILED = {
     pattern: re.compile(pattern)
     for pattern in (
         NCCL_PREFIX, NCCL_COMM, NCCL_ADDRESS, RAY_NODE, RAYLET, RAY_ACTOR, BOX_HOST, BOX_RANK, BOX_PID,
-        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, WORKER_DIED, CHILD_PIDS, PROGRESS_LINE, PROGRESS_BAR,
+        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, PROGRESS_LINE, PROGRESS_BAR,
         SAVED, SINCE_BOOT, BOOT_TIME,
     )
 }  # fmt: skip

@@ -78,6 +78,9 @@ class FailureRule(LogRule):
     weak: bool = False  # counts only where nothing else has failed
     never_alone: bool = False  # counts only where something else has failed
     quiet: bool = False  # never worth a line of its own, if anything else is there
+    # An expression for lines about an attempt that will be repeated: while other processes of the job
+    # continue, such lines alone do not tell of a failure.
+    attempt: str = ""
     rank: str = ""  # a regular expression with the group `ranks`
     fields: str = ""  # named groups that all ranks should have in common ...
     differ: str = ""  # ... and the mode that it is if they have not
@@ -294,7 +297,7 @@ def _rule(kind: type[R], entry: Mapping[str, Any], table: str, *, file: str, is_
 
 
 def _expressions(values: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("rank", "fields", "file", "about", "lasted"):
+    for key in ("rank", "fields", "file", "about", "lasted", "attempt"):
         yield values.get(key, "")
     yield from values.get("unless", ())
     yield from {regex for _, regex in values["match"]}

@@ -11,6 +11,7 @@ from rankdbg.investigations.logs.log_sources import given_logs
 from rankdbg.verdicts.failures.root_causes import Diagnosis, diagnose
 from rankdbg.verdicts.rules.log_rules import load_rules
 from stories import Story
+from stories_of_places import STORIES_OF_PLACES
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
 
 RULES = load_rules()
@@ -21,7 +22,9 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
     return diagnose(given_logs([str(folder)], RULES.patterns()).scan(), RULES)
 
 
-@pytest.mark.parametrize("make", STORIES_OF_TRAPS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make", [*STORIES_OF_TRAPS, *STORIES_OF_PLACES], ids=lambda make: make.__name__
+)
 def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     """The cause is named, with its rank or host; a job that did not fail has none."""
     story = make()
