@@ -1,5 +1,5 @@
-"""Small jobs in which it is hard to say who has failed, or whether anybody has: labels of one host's
-ranks, hosts that only fields, folders or parts of names tell, attempts that go on, servers."""
+"""Small jobs in which it is hard to say where something has failed: labels that only number the ranks
+of one host, hosts that only fields, folders or parts of names tell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ONE = ("node-1",)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.1 GiB"
 
 
-def _closed(story: Story, path: str, rank: int, second: float, peer: str, label: str = "") -> None:
+def closed(story: Story, path: str, rank: int, second: float, peer: str, label: str = "") -> None:
     host, pid = story.host_of(rank), story.pid(rank)
     story.put(path, second, f"{label}{host}:{pid}:{pid + 9} [{rank % GPUS}] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer {peer}<48123>")  # fmt: skip
 
@@ -28,7 +28,7 @@ def _tee(story: Story, failed: int) -> Story:
         if rank == failed:
             story.put(path, 70, f"{label}Traceback (most recent call last):", f'{label}  File "/w/t.py", line 3, in <module>', f"{label}{OOM}")  # fmt: skip
         else:
-            _closed(story, path, rank, 72, story.host_of(failed), label)
+            closed(story, path, rank, 72, story.host_of(failed), label)
     return story
 
 
@@ -109,7 +109,7 @@ def files_with_numbers_of_ranks() -> Story:
         if rank in (10, 11):
             story.put(path, 6, f"{host}:{pid}:{pid + 70} [2] init.cc:943 NCCL WARN Duplicate GPU detected : rank {rank} and rank {21 - rank} both on CUDA device 52000")  # fmt: skip
         else:
-            _closed(story, path, rank, 7, "node-2")
+            closed(story, path, rank, 7, "node-2")
     return story
 
 
@@ -123,6 +123,29 @@ def files_with_names_of_ranks() -> Story:
         error = OOM if rank == 12 else "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."  # fmt: skip
         story.put(path, 60, f"[rank{rank}]: {error}")
     return story
+
+
+def _numbered_files(story: Story, name: str) -> Story:
+    """One file for each node, called after its number."""
+    for rank in range(story.world):
+        path = f"node_{rank // GPUS}.log"
+        for step in range(1, 12):
+            story.put(path, 50 + step, f"[rank{rank}] {story.clock(50 + step)} step {step} loss 2.{step}")  # fmt: skip
+        if rank != 12:
+            line = f"{name or story.host_of(rank)}:{story.pid(rank)}:9 [{rank % GPUS}] misc/socket.cc:71 NCCL WARN socketProgress: Connection closed by remote peer 10.9.0.2<48123>"
+            story.put(path, 72, line)
+    story.put("node_1.log", 70, f"[rank12]: {OOM}")
+    return story
+
+
+def files_called_after_numbers_of_nodes() -> Story:
+    """What NCCL calls the host is its name."""
+    return _numbered_files(Story(("cuda_oom",), 12, "cn-22", hosts=("cn-07", "cn-22")), "")
+
+
+def containers_that_have_one_name() -> Story:
+    """Then only the names of the files tell hosts apart."""
+    return _numbered_files(Story(("cuda_oom",), 12, "node_1", hosts=("cn-07", "cn-22")), "trainer")
 
 
 def folders_called_after_addresses() -> Story:
@@ -140,7 +163,7 @@ def _faulted(story: Story, path: str) -> Story:
         for step in range(1, 12):
             story.put("crash7/train.log", 50 + step, f"[rank{rank}]: {story.clock(50 + step)} step {step} loss 2.{step}")  # fmt: skip
         if rank != 3:
-            _closed(story, "crash7/train.log", rank, 72, host)
+            closed(story, "crash7/train.log", rank, 72, host)
     story.put(path, 70, f"[{story.at(70):%a %b %e %H:%M:%S %Y}] NVRM: Xid (PCI:0000:4b:00): 79, pid={story.pid(3)}, name=python3, GPU has fallen off the bus.")  # fmt: skip
     return story
 
@@ -161,115 +184,6 @@ def kernel_log_in_the_folder_of_a_host() -> Story:
     return story
 
 
-# --- what goes on ------------------------------------------------------------------------------------
-
-
-def _agent_is_stopped(story: Story) -> Story:
-    for rank in range(story.world):
-        path = f"{story.host_of(rank)}.log"
-        for step in range(1, 30):
-            story.put(path, 50 + step, f"{story.clock(50 + step)} rank={rank} step={step} loss=2.{step}")  # fmt: skip
-        if rank < GPUS:
-            _closed(story, path, rank, 82, "node-2")
-    story.put("node-2.log", 81, f"W0504 {story.at(81):%H:%M:%S}.000000 77 torch/distributed/elastic/agent/server/api.py:719] Received 15 death signal, shutting down workers", "Traceback (most recent call last):", '  File "/usr/local/bin/torchrun", line 8, in <module>', "torch.distributed.elastic.multiprocessing.api.SignalException: Process 77 got signal: 15")  # fmt: skip
-    return story
-
-
-def host_that_left_an_elastic_job() -> Story:
-    """The others have started again without it, and do their steps."""
-    story = _agent_is_stopped(Story(()))
-    story.put("node-1.log", 100, f"I0504 {story.at(100):%H:%M:%S}.000000 77 torch/distributed/elastic/agent/server/api.py:879] [default] Worker group FAILED. 2/3 attempts left; will restart worker group")  # fmt: skip
-    for rank in range(GPUS):
-        for step in range(20, 90):
-            second = 150 + 3 * step
-            story.put("node-1.log", second, f"{story.clock(second)} rank={rank} step={step} loss=2.{step}")  # fmt: skip
-    return story
-
-
-def host_that_ended_a_job() -> Story:
-    return _agent_is_stopped(Story(("torchrun_sigterm_external",), host="node-2"))
-
-
-def _attempts(story: Story, first: int) -> Story:
-    for rank in range(first, story.world):
-        host = story.host_of(rank)
-        path = f"{host}/{rank}.log"
-        story.put(path, 1, f"{story.clock(1)} INFO starting rank {rank}")
-        for second in (10, 70, 130):
-            story.put(path, second, f"[W{story.glog(second)} socket.cpp:759] [c10d] The client socket has failed to connect to [node-1]:29500 (errno: 111 - Connection refused).")  # fmt: skip
-    return story
-
-
-def attempts_while_the_master_loads() -> Story:
-    """torch tries to connect again and again; rank 0 is not ready yet, and goes on."""
-    story = _attempts(Story(()), 1)
-    for number in range(30):
-        story.put("node-1/0.log", 5 + 10 * number, f"{story.clock(5 + 10 * number)} INFO model-{number:05d}-of-00061.safetensors: {number}%")  # fmt: skip
-    return story
-
-
-def attempts_that_nothing_answers() -> Story:
-    """No process of the job does anything else."""
-    return _attempts(Story(("rendezvous_connect_timeout",)), 0)
-
-
-def kills_of_two_kernels() -> Story:
-    """Both print local time: the one that killed a rank tells the zone, not the one that killed
-    somebody else's process hours later."""
-    story = Story(("host_oom_kernel",), 9, "node-2")
-    story.nccl_init()
-    story.steps(600)
-    killed = "Out of memory: Killed process {} ({}) total-vm:412331122kB, anon-rss:380112233kB, file-rss:0kB, shmem-rss:0kB, UID:1001"
-    story.dmesg("node-2", (601, killed.format(story.pid(9), "python3")), zone=-7 * 3600)
-    story.dmesg("node-1", (601 + 5 * 3600, killed.format(881, "restic")), zone=-7 * 3600)
-    for rank in story.others(9):
-        story.closed(rank, 603, "node-2")
-    story.torchrun("node-2", 605, 9, code=-9)
-    return story
-
-
-# --- servers ------------------------------------------------------------------------------------------
-
-
-def _server(story: Story, begin: float, end: float) -> Story:
-    for second in range(int(begin), int(end), 10):
-        story.put("vllm.log", second, f"(APIServer pid=801) INFO {story.at(second):%m-%d %H:%M:%S} [loggers.py:123] Engine 000: Avg prompt throughput: 811.2 tokens/s, Avg generation throughput: 2911.0 tokens/s, Running: 64 reqs, Waiting: 0 reqs")  # fmt: skip
-    return story
-
-
-def _no_block(story: Story, begin: float) -> Story:
-    for second in range(int(begin), int(begin) + 180, 60):
-        story.put("vllm.log", second, f"(EngineCore_DP0 pid=850) INFO {story.at(second):%m-%d %H:%M:%S} [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging or doing some time-consuming work.")  # fmt: skip
-    return story
-
-
-def server_that_compiles() -> Story:
-    """Its workers took no message for minutes, and do since."""
-    return _server(_no_block(Story((), hosts=ONE), 60), 300, 600)
-
-
-def server_that_hangs() -> Story:
-    return _no_block(_server(Story(("vllm_worker_hang",), hosts=ONE), 60, 300), 360)
-
-
-def _requests(story: Story, pids: list[int]) -> Story:
-    for number, pid in enumerate(pids):
-        second = 100.0 + 100 * number
-        label = f"(APIServer pid={pid})"
-        story.put("vllm.log", second, f"{label} ERROR {story.at(second):%m-%d %H:%M:%S} [serving_chat.py:201] Error in preprocessing prompt inputs", f"{label} Traceback (most recent call last):", f'{label}   File "/opt/vllm/serving_chat.py", line 188, in create', f"{label} ValueError: This model's maximum context length is 32768 tokens.")  # fmt: skip
-    return story
-
-
-def requests_that_a_server_refuses() -> Story:
-    """The same process has raised it again and again."""
-    return _requests(_server(Story((), hosts=ONE), 60, 510), [801] * 5)
-
-
-def server_that_is_started_again() -> Story:
-    """Another process has raised it each time: it has ended the one before."""
-    return _requests(Story(("python_error",), hosts=ONE), [801, 811, 821, 831, 841])
-
-
 STORIES_OF_PLACES = [
     labels_that_the_agent_explains,
     labels_that_other_lines_explain,
@@ -280,16 +194,9 @@ STORIES_OF_PLACES = [
     records_in_files_of_pods,
     files_with_numbers_of_ranks,
     files_with_names_of_ranks,
+    files_called_after_numbers_of_nodes,
+    containers_that_have_one_name,
     folders_called_after_addresses,
     kernel_log_in_the_folder_of_the_job,
     kernel_log_in_the_folder_of_a_host,
-    host_that_left_an_elastic_job,
-    host_that_ended_a_job,
-    attempts_while_the_master_loads,
-    attempts_that_nothing_answers,
-    kills_of_two_kernels,
-    server_that_compiles,
-    server_that_hangs,
-    requests_that_a_server_refuses,
-    server_that_is_started_again,
 ]

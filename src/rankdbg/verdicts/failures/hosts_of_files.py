@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rankdbg.logs.patterns import FileScan
 from rankdbg.logs.speakers import rank_of_file
@@ -37,10 +37,15 @@ def is_kernel_file(path: str) -> bool:
     return bool(_KERNEL_FILE.search(path.rpartition("/")[2]) or "/dmesg/" in path)
 
 
-def hosts_of_paths(paths: Sequence[str], named: set[str]) -> dict[str, str]:
-    """The host in each path: one that lines name, else folders that are called alike."""
+def hosts_of_paths(
+    paths: Sequence[str], named: set[str], told: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The host in each path: one that lines name, else folders that are called alike. `told`: the one
+    host that the lines of a file name as their own."""
     found: dict[str, str] = {}
-    alike = _alike_folders(paths) or _alike_files(paths)
+    folders_alike = _alike_folders(paths)
+    alike = folders_alike or _alike_files(paths)
+    real = {} if folders_alike else _real_names(paths, told or {})
     forms = {_form(name) for name in named if re.search(r"\d", name)}
     above = _folders_of_all(paths) if named else set()
     for path in paths:
@@ -53,7 +58,9 @@ def hosts_of_paths(paths: Sequence[str], named: set[str]) -> dict[str, str]:
         known = [part for part in [*parts[:-1], bare, stem] if part in named]
         known = known or [name for name in _beginnings(stem) if name in named]
         folders = [part for part in [*parts[:-1], stem] if part in alike]
-        if known or folders:
+        if not known and stem in real:
+            found[path] = real[stem]
+        elif known or folders:
             found[path] = (known or folders)[-1]
         elif is_kernel_file(path) and not stem and _is_folder_of_host(parts, above):
             found[path] = parts[-2]
@@ -79,6 +86,20 @@ def _stem(path: str) -> str:
     stem = _AROUND_HOST.sub("", path.rstrip("/").rpartition("/")[2]).strip("-_.")
     found = _RANK_BEHIND_HOST.match(stem)
     return found[1] if found and _is_hosts_name(found[1]) else stem
+
+
+def _real_names(paths: Sequence[str], told: Mapping[str, str]) -> dict[str, str]:
+    """node_4.log, of which all lines of NCCL are nd5's, and no other file's are, is the file of nd5."""
+    hosts: dict[str, set[str]] = {}
+    for path in paths:
+        if path in told:
+            hosts.setdefault(_stem(path), set()).add(told[path])
+    count = Counter(host for each in hosts.values() for host in each)
+    return {
+        stem: next(iter(each))
+        for stem, each in hosts.items()
+        if len(each) == 1 and count[next(iter(each))] == 1
+    }
 
 
 def _beginnings(stem: str) -> list[str]:

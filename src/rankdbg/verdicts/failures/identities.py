@@ -65,15 +65,17 @@ class Identities:
         self._told_pids: list[tuple[str, int, int]] = []  # path, pid, rank
         self._sections: dict[str, list[tuple[int, str]]] = {}  # of a file: whom they describe
         self._comms: list[tuple[int, str, int, str, int]] = []  # world, host, pid, bus, rank
+        own: dict[str, set[str]] = {}  # of a file: the hosts that NCCL's lines in it are of
         for scan in scans:
             for hit in scan.hits:
                 if hit.pattern in (clues.IDENTITY, clues.RANK_PLACES):
                     self._learn(scan.path, hit)
-                elif "NCCL" in hit.text and (found := clues.find(clues.NCCL_PREFIX, hit.head)):
-                    self._add_host(found["host"])
+                if "NCCL" in hit.text and (found := clues.find(clues.NCCL_PREFIX, hit.head)):
+                    own.setdefault(scan.path, set()).add(self._add_host(found["host"]))
             self._hosts |= labelled_hosts(scan)
         self._learn_names()
-        self._paths = hosts_of_paths([scan.path for scan in scans], self._hosts)
+        told = {path: next(iter(hosts)) for path, hosts in own.items() if len(hosts) == 1}
+        self._paths = hosts_of_paths([scan.path for scan in scans], self._hosts, told)
         self._hosts |= {*self._paths.values()} - {""}
         if not self.tasks_are_agents:
             for host, ranks in self._tasks.items():

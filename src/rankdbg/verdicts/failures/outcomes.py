@@ -355,14 +355,19 @@ class Outcomes:
             if _UNIMPORTANT.search(line):
                 return line.strip()
         scan = self._scans.get(last.path)
-        if scan is None or last.time is None or event.mode != PYTHON_ERROR:
+        if scan is None or last.time is None:
+            return ""
+        # What lacks a library or a right ends at once, too, if it has not caught the error.
+        if event.mode != PYTHON_ERROR and event.rule.kind != "env":
             return ""
         if self._identities.writers(last.path) == 1:
             end = self._clocks.time_of_stamp(last.path, scan.last_stamp)
         else:
             # A launcher's or driver's log goes on when the process is dead.
             end = self._last_sign(scan, last.writer)
-        return "its process went on" if end is not None and end > last.time + GOES_ON else ""
+        # Threads may write for a while after an exception; where a module is missing, none runs yet.
+        enough = GOES_ON if event.mode == PYTHON_ERROR else SOON
+        return "its process went on" if end is not None and end > last.time + enough else ""
 
     def _last_sign(self, scan: FileScan, writer: Identity) -> float | None:
         """When a process that its lines name has last written one of its usual lines."""

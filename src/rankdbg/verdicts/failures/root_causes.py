@@ -26,6 +26,7 @@ from rankdbg.verdicts.rules.log_rules import LogRules
 Part = Literal["root", "consequence", "teardown", "other"]
 PARTS: tuple[Part, ...] = ("root", "consequence", "teardown", "other")
 _LINES = 20
+_EXIT_CODE = re.compile(r"\bexitcode\s*: [1-9]|\bterminated with code [1-9]")  # as launchers say it
 # What ranks say when another has gone.
 LOST_A_PEER = (
     "nccl_remote_closed", "nccl_ib_completion_error", "nccl_system_error", "gloo_peer_closed",
@@ -163,7 +164,7 @@ def _failures(
         failure = _failure(numbers, events, explanation, part)
         if part == "root":
             failure = _missing(_blaming(failure, identities), events, identities)
-            failure = _with_victim(failure, events)
+            failure = _with_child(_with_victim(failure, events), events)
         made.append(failure)
     causes = [events[number].mode for number in explanation.roots]
 
@@ -234,6 +235,21 @@ def _with_victim(failure: Failure, events: Sequence[Event]) -> Failure:
     killed = {event.ranks for event in events if event.tier == 1 and event.host == failure.host}
     ranks = {rank for each in killed for rank in each}
     return replace(failure, ranks=tuple(ranks)) if len(ranks) == 1 else failure
+
+
+def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:
+    """Of a single error in a log that does not say whose it is: the one rank that ended with an exit
+    code, as the launcher says in the same file. Ranks that others ended have died of a signal."""
+    if failure.ranks or len(failure.findings) > 1 or not failure.first.rule.is_of_process:
+        return failure
+    children = {
+        finding.ranks
+        for event in events
+        for finding in event.findings
+        if finding.path == failure.first.path and finding.line > failure.first.line
+        if finding.ranks and _EXIT_CODE.search(finding.text)
+    }
+    return replace(failure, ranks=children.pop()) if len(children) == 1 else failure
 
 
 def _missing(failure: Failure, events: Sequence[Event], identities: Identities) -> Failure:

@@ -103,6 +103,11 @@ class FailureRule(LogRule):
     late: float = 0.0
     links: tuple[str, ...] = ()
 
+    @property
+    def is_of_process(self) -> bool:
+        """Whether the process that prints it has it, not a host, a peer or one that it names."""
+        return self.role == "root" and not (self.of_host or self.about)
+
 
 @dataclass(frozen=True)
 class HarmlessRule(LogRule):
@@ -169,7 +174,11 @@ class LogRules:
         for mode, harmless in self.harmless.items():
             made.append(Pattern(f"harmless:{mode}", harmless.match, harmless.unless))
         for number, recovery in enumerate(self.recoveries):
-            made.append(Pattern(f"recovery:{number}", recovery.match, recovery.unless, torn=False))
+            made.append(
+                Pattern(
+                    f"recovery:{number}", recovery.match, recovery.unless, limit=200, torn=False
+                )
+            )
         return [*map(self._marked, made), *self.phase_patterns()]
 
     def _marked(self, pattern: Pattern) -> Pattern:

@@ -11,6 +11,7 @@ from rankdbg.investigations.logs.log_sources import given_logs
 from rankdbg.verdicts.failures.root_causes import Diagnosis, diagnose
 from rankdbg.verdicts.rules.log_rules import load_rules
 from stories import Story
+from stories_of_ends import STORIES_OF_ENDS, exception_beside_a_signal
 from stories_of_places import STORIES_OF_PLACES
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
 
@@ -23,7 +24,9 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
 
 
 @pytest.mark.parametrize(
-    "make", [*STORIES_OF_TRAPS, *STORIES_OF_PLACES], ids=lambda make: make.__name__
+    "make",
+    [*STORIES_OF_TRAPS, *STORIES_OF_PLACES, *STORIES_OF_ENDS],
+    ids=lambda make: make.__name__,
 )
 def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     """The cause is named, with its rank or host; a job that did not fail has none."""
@@ -36,6 +39,11 @@ def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     assert first.mode in story.modes
     assert story.rank is None or first.ranks == (story.rank,)
     assert not story.host or first.host == story.host
+
+
+def test_rank_that_a_signal_ended(tmp_path: Path) -> None:
+    """A rank that died of a signal is not the one that raised an exception without a label."""
+    assert diagnosed(exception_beside_a_signal(), tmp_path).failures[0].ranks == ()
 
 
 def test_first_attempt(tmp_path: Path) -> None:
