@@ -95,12 +95,13 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
     events = [*fatal, *(event for event in judged if event not in fatal)]
     explanation = explain(fatal)
     suspects = [event for event in judged if event.rule.weak and event not in fatal]
+    attempts = [event for event in judged if event.is_attempt and event not in fatal]
     failures = [
         _suspected(failure, suspects) for failure in _failures(fatal, explanation, found.identities)
     ]
     return Diagnosis(
         tuple(failures),
-        tuple(_harmless(found.harmless, suspects)),
+        tuple(_harmless(found.harmless, [*suspects, *attempts])),
         tuple(events),
         explanation,
         how_sure(
@@ -249,7 +250,10 @@ def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:
         if finding.path == failure.first.path and finding.line > failure.first.line
         if finding.ranks and _EXIT_CODE.search(finding.text)
     }
-    return replace(failure, ranks=children.pop()) if len(children) == 1 else failure
+    if len(children) != 1:
+        return failure
+    first = replace(failure.first, ranks=children.pop())
+    return replace(failure, ranks=first.ranks, first=first, findings=(first,))
 
 
 def _missing(failure: Failure, events: Sequence[Event], identities: Identities) -> Failure:
