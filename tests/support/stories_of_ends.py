@@ -126,8 +126,10 @@ def _no_block(story: Story, begin: float) -> Story:
 
 
 def server_that_compiles() -> Story:
-    """Its workers took no message for minutes, and do since."""
-    return _server(_no_block(Story((), hosts=ONE), 60), 300, 600)
+    """Its workers took no message for minutes before it had started."""
+    story = _no_block(Story((), hosts=ONE), 60)
+    story.put("vllm.log", 299, "(APIServer pid=801) INFO:     Application startup complete.")
+    return _server(story, 300, 600)
 
 
 def server_that_hangs() -> Story:
