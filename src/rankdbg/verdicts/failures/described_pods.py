@@ -52,7 +52,7 @@ def _dated(hit: Hit, hits: Sequence[Hit]) -> Hit:
 
 
 def _ends(scan: FileScan) -> Iterator[Hit]:
-    current = ""
+    current, complete = "", _complete(scan.hits)
     for hit in scan.hits:
         found = clues.find(clues.CONTAINER_STATE, hit.text)
         if hit.pattern != clues.CONTAINER or not found:
@@ -61,8 +61,38 @@ def _ends(scan: FileScan) -> Iterator[Hit]:
             current = found["state"]
         # One that waits to be started again has ended in vain.
         over = current if found["last"] else "Waiting"
+        done = complete.get(_pod_above(scan.hits, hit), "")
+        # Once a container of the pod has done its work, the others are only ended.
+        if done and done <= _stamp(_fields(hit).get("Finished", "")):
+            continue
         if found["state"] == "Terminated" and over == "Waiting":
             yield from _failed(hit)
+
+
+def _complete(hits: Sequence[Hit]) -> dict[int, str]:
+    """When the first container of each pod has ended well; pods by where their descriptions begin."""
+    found: dict[int, str] = {}
+    for hit in filter(_is_state, hits):
+        told = _fields(hit)
+        state = clues.find(clues.CONTAINER_STATE, hit.text)
+        if _prepares(hits, hit):
+            continue
+        if state and not state["last"] and told.get("Reason") == "Completed":
+            pod, stamp = _pod_above(hits, hit), _stamp(told.get("Finished", ""))
+            found[pod] = min(stamp, found.get(pod, stamp))
+    return found
+
+
+def _prepares(hits: Sequence[Hit], state: Hit) -> bool:
+    """Whether it is the state of a container that only runs before the others."""
+    above = [h for h in hits if h.pattern == clues.CONTAINERS and h.offset < state.offset]
+    found = clues.find(clues.CONTAINERS_LINE, above[-1].text) if above else None
+    return bool(found and found["init"])
+
+
+def _pod_above(hits: Sequence[Hit], state: Hit) -> int:
+    names = (hit.offset for hit in hits if clues.find(clues.DESCRIBED, hit.text))
+    return max((offset for offset in names if offset < state.offset), default=-1)
 
 
 def _failed(hit: Hit) -> Iterator[Hit]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from rankdbg.logs.expressions import expression
 from rankdbg.verdicts.failures.findings import Finding
 from rankdbg.verdicts.rules.log_rules import ROLES, FailureRule
 
@@ -67,6 +68,14 @@ class Event:
     def is_retried(self) -> bool:
         """Whether each of its lines says that the program tries again, or goes on without it."""
         return all(_RETRIED.search(finding.text) for finding in self.findings)
+
+    @cached_property
+    def is_attempt(self) -> bool:
+        """Whether its lines tell of nothing but attempts that are repeated."""
+        if not self.rule.attempt:
+            return False
+        attempt = expression(self.rule.attempt, f"rule {self.mode}: attempt")
+        return all(attempt.search(finding.text) for finding in self.findings)
 
     @cached_property
     def peers(self) -> set[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rankdbg.logs.patterns import FileScan
 from rankdbg.logs.speakers import rank_of_file
@@ -24,8 +24,11 @@ _KERNEL_FILE = re.compile(
 )
 _AROUND_HOST = re.compile(
     r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?|kubectl|logs?|describe|events?|pod"
-    r"|train|stdout|stderr|nvidia|smi|out|err|txt|xid)(?=[-_.]|$)"
+    r"|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
 )
+# One file for each rank of a host: gpu3-r5.log, gpu3_rank5.log, gpu3-gpu5.log
+_RANK_BEHIND_HOST = re.compile(r"(?i)^(.*\d.*?)[-_.](?:r|rank|gpu|lr|local_?rank)[-_.]?\d+$")
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
 LABEL = re.compile(r"^([A-Za-z][\w.-]*?): ")
 _LEAST_HOSTS = 2
 
@@ -34,11 +37,17 @@ def is_kernel_file(path: str) -> bool:
     return bool(_KERNEL_FILE.search(path.rpartition("/")[2]) or "/dmesg/" in path)
 
 
-def hosts_of_paths(paths: Sequence[str], named: set[str]) -> dict[str, str]:
-    """The host in each path: one that lines name, else folders that are called alike."""
+def hosts_of_paths(
+    paths: Sequence[str], named: set[str], told: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The host in each path: one that lines name, else folders that are called alike. `told`: the one
+    host that the lines of a file name as their own."""
     found: dict[str, str] = {}
-    alike = _alike_folders(paths) or _alike_files(paths)
+    folders_alike = _alike_folders(paths)
+    alike = folders_alike or _alike_files(paths)
+    real = {} if folders_alike else _real_names(paths, told or {})
     forms = {_form(name) for name in named if re.search(r"\d", name)}
+    above = _folders_of_all(paths) if named else set()
     for path in paths:
         parts = [part for part in path.split("/") if part]
         stem = _stem(path)
@@ -47,10 +56,13 @@ def hosts_of_paths(paths: Sequence[str], named: set[str]) -> dict[str, str]:
             continue
         bare = parts[-1].partition(".")[0] if parts else ""
         known = [part for part in [*parts[:-1], bare, stem] if part in named]
+        known = known or [name for name in _beginnings(stem) if name in named]
         folders = [part for part in [*parts[:-1], stem] if part in alike]
-        if known or folders:
+        if not known and stem in real:
+            found[path] = real[stem]
+        elif known or folders:
             found[path] = (known or folders)[-1]
-        elif is_kernel_file(path) and not stem and len(parts) > 1 and _is_hosts_name(parts[-2]):
+        elif is_kernel_file(path) and not stem and _is_folder_of_host(parts, above):
             found[path] = parts[-2]
         elif _form(stem) in forms:
             # Files side by side, one a host, of which lines name only some.
@@ -60,8 +72,40 @@ def hosts_of_paths(paths: Sequence[str], named: set[str]) -> dict[str, str]:
     return found
 
 
+def _folders_of_all(paths: Sequence[str]) -> set[str]:
+    """Folders in which all files are: the folder of a job, not of one of its hosts."""
+    folders = [{*path.split("/")[:-1]} for path in paths]
+    return set.intersection(*folders) if folders else set()
+
+
+def _is_folder_of_host(parts: Sequence[str], above: set[str]) -> bool:
+    return len(parts) > 1 and _is_hosts_name(parts[-2]) and parts[-2] not in above
+
+
 def _stem(path: str) -> str:
-    return _AROUND_HOST.sub("", path.rstrip("/").rpartition("/")[2]).strip("-_.")
+    stem = _AROUND_HOST.sub("", path.rstrip("/").rpartition("/")[2]).strip("-_.")
+    found = _RANK_BEHIND_HOST.match(stem)
+    return found[1] if found and _is_hosts_name(found[1]) else stem
+
+
+def _real_names(paths: Sequence[str], told: Mapping[str, str]) -> dict[str, str]:
+    """node_4.log, of which all lines of NCCL are nd5's, and no other file's are, is the file of nd5."""
+    hosts: dict[str, set[str]] = {}
+    for path in paths:
+        if path in told:
+            hosts.setdefault(_stem(path), set()).add(told[path])
+    count = Counter(host for each in hosts.values() for host in each)
+    return {
+        stem: next(iter(each))
+        for stem, each in hosts.items()
+        if len(each) == 1 and count[next(iter(each))] == 1
+    }
+
+
+def _beginnings(stem: str) -> list[str]:
+    """What stands before a number at the end: node-2 of node-2-7, the eighth rank of that host."""
+    found = re.match(r"(.+?)[-_.]\d+$", stem)
+    return [found[1]] if found else []
 
 
 def _form(name: str) -> str:
@@ -73,7 +117,7 @@ def _is_name(part: str) -> bool:
 
 
 def _is_hosts_name(part: str) -> bool:
-    return _is_name(part) and bool(re.search(r"\d", part))
+    return bool(_ADDRESS.match(part)) or (_is_name(part) and bool(re.search(r"\d", part)))
 
 
 def labelled_hosts(scan: FileScan) -> set[str]:

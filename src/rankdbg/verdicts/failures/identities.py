@@ -25,6 +25,11 @@ from rankdbg.verdicts.rules import clues
 
 _BUS = re.compile(r"^(?:0000|00000000)?:?([0-9a-f]{2}):([0-9a-f]{2})", re.IGNORECASE)
 _SYSLOG = re.compile(r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) \S+?:")
+# A record of a structured log, or of what collects the output of containers.
+_RECORD_HOST = re.compile(
+    r'(?<!\\)"(?:host|hostname|host_name|node|nodename|node_name)": ?"(?P<host>[A-Za-z0-9][\w.-]*)"'
+)
+_MOST_RECORDS = 400  # of a file, that are asked who is where
 _FIRST_WORD = re.compile(r"^([A-Za-z][\w.-]*)\s")
 
 
@@ -60,15 +65,17 @@ class Identities:
         self._told_pids: list[tuple[str, int, int]] = []  # path, pid, rank
         self._sections: dict[str, list[tuple[int, str]]] = {}  # of a file: whom they describe
         self._comms: list[tuple[int, str, int, str, int]] = []  # world, host, pid, bus, rank
+        own: dict[str, set[str]] = {}  # of a file: the hosts that NCCL's lines in it are of
         for scan in scans:
             for hit in scan.hits:
                 if hit.pattern in (clues.IDENTITY, clues.RANK_PLACES):
                     self._learn(scan.path, hit)
-                elif "NCCL" in hit.text and (found := clues.find(clues.NCCL_PREFIX, hit.head)):
-                    self._add_host(found["host"])
+                if "NCCL" in hit.text and (found := clues.find(clues.NCCL_PREFIX, hit.head)):
+                    own.setdefault(scan.path, set()).add(self._add_host(found["host"]))
             self._hosts |= labelled_hosts(scan)
         self._learn_names()
-        self._paths = hosts_of_paths([scan.path for scan in scans], self._hosts)
+        told = {path: next(iter(hosts)) for path, hosts in own.items() if len(hosts) == 1}
+        self._paths = hosts_of_paths([scan.path for scan in scans], self._hosts, told)
         self._hosts |= {*self._paths.values()} - {""}
         if not self.tasks_are_agents:
             for host, ranks in self._tasks.items():
@@ -76,6 +83,7 @@ class Identities:
                     self._on_host(rank, host)
         self._learn_comms(scans)
         self._learn_files(scans)
+        self._learn_records(scans)
         for path, pid, rank in self._told_pids:
             self._rank_of_pid.setdefault((self.host_of_path(path), pid), rank)
 
@@ -175,6 +183,15 @@ class Identities:
                 self._file_ranks.add(rank)
             if rank is not None and host:
                 self._on_host(rank, host)
+
+    def _learn_records(self, scans: Sequence[FileScan]) -> None:
+        """Of records that name their host, and whose text names the rank."""
+        for scan in scans:
+            for hit in scan.hits[:_MOST_RECORDS]:
+                host = _host_of_record(hit.text)
+                rank = self._origins.of(scan.path, hit).rank if host else None
+                if host and rank is not None:
+                    self._on_host(rank, self._add_host(host))
 
     def _on_host(self, rank: int, host: str) -> None:
         self._host_of_rank.setdefault(rank, Counter())[host] += 1
@@ -281,6 +298,8 @@ class Identities:
         """As kubectl describe puts it above, and syslog, pdsh and tables of kubectl put it before each line."""
         if above := self.described_pod(path, hit.offset):
             return above
+        if host := _host_of_record(hit.text):
+            return host
         if found := _SYSLOG.match(hit.head):
             return found[1]
         found = LABEL.match(hit.head) or _FIRST_WORD.match(hit.head)
@@ -291,6 +310,11 @@ class Identities:
         sections = self._sections.get(path, [])
         above = bisect_right(sections, offset, key=lambda section: section[0])
         return sections[above - 1][1] if above else ""
+
+
+def _host_of_record(text: str) -> str:
+    found = _RECORD_HOST.search(text) if text.startswith("{") else None
+    return found["host"] if found else ""
 
 
 def _bus(text: str) -> str:

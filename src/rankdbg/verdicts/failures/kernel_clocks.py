@@ -53,9 +53,16 @@ def _has_no_zone(finding: Finding) -> bool:
 
 
 def _zone(findings: Sequence[Finding], last_step: float | None) -> float | None:
-    """The smallest difference by which an error that can be a cause was there at the end."""
+    """The difference by which an error that can be a cause was there at the end."""
     if last_step is None:
         return None
+    # What a kernel says of a process of the job was there while the job was: that decides first.
+    own = [finding for finding in findings if finding.ranks and finding.pid is not None]
+    zone = _smallest(own, last_step)
+    return _smallest(findings, last_step) if zone is None else zone
+
+
+def _smallest(findings: Sequence[Finding], last_step: float) -> float | None:
     found = []
     for finding in findings:
         if finding.rule.role != "root" or finding.time is None:

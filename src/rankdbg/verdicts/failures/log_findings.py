@@ -28,6 +28,7 @@ from rankdbg.verdicts.failures.tracebacks import (
     is_ignored,
     label_of,
     own_lines_after,
+    rank_told,
     read_raised,
     read_traceback,
     was_logged,
@@ -129,6 +130,7 @@ class LogFindings:
         self, scan: FileScan, findings: list[Finding], tracebacks: _Tracebacks
     ) -> list[Finding]:
         """Only the first line of a traceback may say whose it is."""
+        findings = self._of_ranks_told(findings, tracebacks)
         if all(finding.writer.rank is not None for finding in findings):
             return findings
         spoken = []
@@ -141,6 +143,22 @@ class LogFindings:
             inside = [w for first, last, w in spoken if first <= finding.line <= last]
             if inside and finding.writer.rank is None and not finding.ranks:
                 finding = _written_by(inside[-1], finding)
+            made.append(finding)
+        return made
+
+    def _of_ranks_told(self, findings: list[Finding], tracebacks: _Tracebacks) -> list[Finding]:
+        """What a process prints of another rank's exception is about that rank."""
+        told = [
+            (traceback, rank)
+            for hit, traceback in tracebacks
+            if (rank := rank_told(hit)) is not None
+        ]
+        made = []
+        for finding in findings:
+            inside = [rank for t, rank in told if t.first <= finding.line <= t.last]
+            if inside and not finding.rule.about:
+                host = self.identities.host_of_rank(inside[-1])
+                finding = replace(finding, ranks=(inside[-1],), host=host or finding.host)
             made.append(finding)
         return made
 

@@ -13,12 +13,12 @@ from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import LogFile, named_rank, ray_worker
 from rankdbg.logs.prefixes import is_labelled, read_label
 from rankdbg.logs.speakers import rank_of_file
+from rankdbg.verdicts.failures.local_ranks import LOCAL_LABEL, LocalRanks
 from rankdbg.verdicts.failures.ray_lines import RaySpeakers
 from rankdbg.verdicts.rules.clues import PROGRESS
 
 _RANK_IN_LINE = [
-    # torch's and torchrun's prefixes: [rank3]:, [default3]:, [trainer0|3]:
-    re.compile(r"^\s*\[(?:[A-Za-z_]\w*?\|)?(?:[A-Za-z_]+)(\d+)\]:"),
+    re.compile(r"^\s*\[(?:rank|RANK|Rank)(\d+)\]:"),  # torch's prefix
     re.compile(
         r"^[^\[\]]{0,40}\[(?:[\w.\-]+@)?\d+,(?:mpirank:)?(\d+)(?:,[\w.\-]+)?\]<std(?:out|err|diag)>:"
     ),  # --tag-output, and SageMaker
@@ -61,11 +61,13 @@ class Origins:
         self._files: dict[str, LogFile] = {}
         self._ranks_by_pid: dict[int, set[int]] = {}
         self._speakers: dict[str, RaySpeakers] = {}
+        self._local_ranks: dict[str, LocalRanks] = {}
         scans = list(scans)
         self._path_ranks = _ranks_of_paths(scans)
         for scan in scans:
             self._labelled[scan.path] = is_labelled(scan.beginning)
             self._speakers[scan.path] = RaySpeakers(scan.hits)
+            self._local_ranks[scan.path] = LocalRanks(scan)
             if scan.file is not None:
                 self._files[scan.path] = scan.file
                 if scan.file.pid is not None and scan.file.rank is not None:
@@ -134,6 +136,8 @@ class Origins:
                 return int(next(filter(None, found.groups())))
             if self._labelled.get(path) and (label := read_label(text)):
                 return label[0]
+            if may_tell and (found := LOCAL_LABEL.match(text)):
+                return self._local_ranks[path].rank_of(int(found[1]), hit.offset)
             for pattern in _RANK_IN_LINE if may_tell else ():
                 if found := pattern.search(text):
                     return int(found[1])

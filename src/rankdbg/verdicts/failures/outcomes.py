@@ -33,6 +33,7 @@ SOON = 20.0  # seconds: lines of others are written so much later, though nothin
 # A process that writes so long after an exception has caught it.
 GOES_ON = 60.0
 AROUND_JOB = 600.0
+BELOW = 60  # lines of one message
 # Programs whose death by the OOM killer may be a job's.
 _OF_JOBS = re.compile(
     r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node|deepspeed|accel|srun"
@@ -132,6 +133,20 @@ class Outcomes:
         if any(event.tier and event.outcome == "fatal" for event in judged):
             return judged
         return [self._repeated(event) for event in judged]
+
+    def are_being_repeated(self, events: Sequence[Event]) -> bool:
+        """Whether these are attempts that processes will make again, while another process of the
+        job, which waits for nothing, continues."""
+        times = [event.time for event in events if event.is_attempt and event.time is not None]
+        if len(times) < len(events):
+            return False
+        paths = {finding.path for event in events for finding in event.findings}
+        ends = (
+            self._clocks.time_of_stamp(scan.path, scan.last_stamp)
+            for scan in self._scans.values()
+            if scan.path not in paths and not is_kernel_file(scan.path)
+        )
+        return any(end is not None and end > min(times) + GOES_ON for end in ends)
 
     # --- what the logs tell -----------------------------------------------------------------
 
@@ -286,7 +301,7 @@ class Outcomes:
         beside = self._without_clock.get(last.path)
         if not last.exact and beside and (step := beside.after(last.offset)):
             return step
-        ended = last.time if last.exact else last.until
+        ended = _end_of(event)
         if event.comparable and ended is not None:
             return self._steps.after(ended + SOON)
         own = self._steps_of_file.get(last.path)
@@ -315,8 +330,9 @@ class Outcomes:
         return bool(own) and bool(is_bad(max(own, key=lambda step: step.time or 0.0).text))
 
     def _repeated(self, event: Event) -> Event:
-        """A process that raises the same error again, minutes later, has caught it before, and a job
-        that has done steps since has survived it; if nothing has ended, so it was the last time, too."""
+        """A process that raises the same error again, minutes later, has caught it before (its lines
+        name its pid, or the job does steps: it is not started again and again), and a job that has
+        done steps since has survived it; if nothing has ended, so it was the last time, too."""
         times = [finding.time for finding in event.findings if finding.time is not None]
         if event.outcome == "fatal" and event.comparable and times:
             first = min(times)
@@ -327,7 +343,9 @@ class Outcomes:
         texts = {finding.text for finding in event.findings}
         if event.mode != PYTHON_ERROR or event.outcome != "fatal" or len(texts) >= len(times):
             return event
-        if not times or max(times) - min(times) <= GOES_ON or not self.progress:
+        pids = {finding.writer.pid for finding in event.findings}
+        is_one = len(pids) == 1 and None not in pids
+        if not times or max(times) - min(times) <= GOES_ON or not (self.progress or is_one):
             return event
         return replace(event, outcome="handled", why="its process went on, and raised it again")
 
@@ -337,14 +355,19 @@ class Outcomes:
             if _UNIMPORTANT.search(line):
                 return line.strip()
         scan = self._scans.get(last.path)
-        if scan is None or last.time is None or event.mode != PYTHON_ERROR:
+        if scan is None or last.time is None:
+            return ""
+        # What lacks a library or a right ends at once, too, if it has not caught the error.
+        if event.mode != PYTHON_ERROR and event.rule.kind != "env":
             return ""
         if self._identities.writers(last.path) == 1:
             end = self._clocks.time_of_stamp(last.path, scan.last_stamp)
         else:
             # A launcher's or driver's log goes on when the process is dead.
             end = self._last_sign(scan, last.writer)
-        return "its process went on" if end is not None and end > last.time + GOES_ON else ""
+        # Threads may write for a while after an exception; where a module is missing, none runs yet.
+        enough = GOES_ON if event.mode == PYTHON_ERROR else SOON
+        return "its process went on" if end is not None and end > last.time + enough else ""
 
     def _last_sign(self, scan: FileScan, writer: Identity) -> float | None:
         """When a process that its lines name has last written one of its usual lines."""
@@ -370,6 +393,20 @@ def _since_the_first_attempt(judged: Sequence[Event]) -> list[Event]:
         else event
         for event in judged
     ]
+
+
+def _end_of(event: Event) -> float | None:
+    """Not after this. What stands just below a line with a clock, at the end of a file, was written
+    with it: a launcher's message, and its traceback."""
+    last = event.findings[-1]
+    if last.exact or last.until is not None:
+        return last.time if last.exact else last.until
+    above = [
+        finding.time
+        for finding in event.findings
+        if finding.exact and finding.path == last.path and 0 <= last.line - finding.line <= BELOW
+    ]
+    return max((time for time in above if time is not None), default=None)
 
 
 def _steps_by_file(progress: Iterable[LoggedStep]) -> dict[str, _Steps]:

@@ -26,6 +26,7 @@ from rankdbg.verdicts.rules.log_rules import LogRules
 Part = Literal["root", "consequence", "teardown", "other"]
 PARTS: tuple[Part, ...] = ("root", "consequence", "teardown", "other")
 _LINES = 20
+_EXIT_CODE = re.compile(r"\bexitcode\s*: [1-9]|\bterminated with code [1-9]")  # as launchers say it
 # What ranks say when another has gone.
 LOST_A_PEER = (
     "nccl_remote_closed", "nccl_ib_completion_error", "nccl_system_error", "gloo_peer_closed",
@@ -90,16 +91,17 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         outcomes.begin,
     )
     judged = outcomes.of(make_events(findings))
-    fatal = _that_count([e for e in judged if e.outcome == "fatal"], bool(outcomes.progress))
+    fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
     events = [*fatal, *(event for event in judged if event not in fatal)]
     explanation = explain(fatal)
     suspects = [event for event in judged if event.rule.weak and event not in fatal]
+    attempts = [event for event in judged if event.is_attempt and event not in fatal]
     failures = [
         _suspected(failure, suspects) for failure in _failures(fatal, explanation, found.identities)
     ]
     return Diagnosis(
         tuple(failures),
-        tuple(_harmless(found.harmless, suspects)),
+        tuple(_harmless(found.harmless, [*suspects, *attempts])),
         tuple(events),
         explanation,
         how_sure(
@@ -124,10 +126,13 @@ def _step_lines(outcomes: Outcomes) -> Iterator[StepLine]:
             )
 
 
-def _that_count(events: list[Event], is_under_way: bool) -> list[Event]:
-    """Without what is never worth a line beside others, or in a job that has done its steps."""
-    if all(event.rule.never_alone for event in events):
+def _that_count(events: list[Event], outcomes: Outcomes) -> list[Event]:
+    """Without what is never worth a line beside others, or in a job that has done its steps, or goes
+    on beside it."""
+    own = [event for event in events if not event.rule.never_alone]
+    if not own or outcomes.are_being_repeated(own):
         return []
+    is_under_way = bool(outcomes.progress)
     loud = [event for event in events if not event.rule.quiet] or events
     return [event for event in loud if not event.rule.weak] or ([] if is_under_way else loud)
 
@@ -160,7 +165,7 @@ def _failures(
         failure = _failure(numbers, events, explanation, part)
         if part == "root":
             failure = _missing(_blaming(failure, identities), events, identities)
-            failure = _with_victim(failure, events)
+            failure = _with_child(_with_victim(failure, events), events)
         made.append(failure)
     causes = [events[number].mode for number in explanation.roots]
 
@@ -231,6 +236,24 @@ def _with_victim(failure: Failure, events: Sequence[Event]) -> Failure:
     killed = {event.ranks for event in events if event.tier == 1 and event.host == failure.host}
     ranks = {rank for each in killed for rank in each}
     return replace(failure, ranks=tuple(ranks)) if len(ranks) == 1 else failure
+
+
+def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:
+    """Of a single error in a log that does not say whose it is: the one rank that ended with an exit
+    code, as the launcher says in the same file. Ranks that others ended have died of a signal."""
+    if failure.ranks or len(failure.findings) > 1 or not failure.first.rule.is_of_process:
+        return failure
+    children = {
+        finding.ranks
+        for event in events
+        for finding in event.findings
+        if finding.path == failure.first.path and finding.line > failure.first.line
+        if finding.ranks and _EXIT_CODE.search(finding.text)
+    }
+    if len(children) != 1:
+        return failure
+    first = replace(failure.first, ranks=children.pop())
+    return replace(failure, ranks=first.ranks, first=first, findings=(first,))
 
 
 def _missing(failure: Failure, events: Sequence[Event], identities: Identities) -> Failure:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rankdbg.logs.expressions import expression
-from rankdbg.verdicts.failures.findings import Finding
+from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding
 from rankdbg.verdicts.rules.log_rules import LogRules
 
 NEAR = 40  # lines: what stands closer together in one file, of one rank, is one event
@@ -103,6 +103,8 @@ def joined(findings: list[Finding]) -> list[Finding]:
         first = bisect_left(lines, better.line - NEAR)
         for number in range(first, bisect_right(lines, better.line + NEAR)):
             other = findings[number]
+            if _is_exception_of_rank(better, other):
+                continue
             if other.mode in better.rule.beats and _same_event(better, other):
                 beaten[number] = better
     beside: dict[int, list[Finding]] = {}
@@ -113,6 +115,14 @@ def joined(findings: list[Finding]) -> list[Finding]:
         for number, finding in enumerate(findings)
         if number not in beaten
     ]
+
+
+def _is_exception_of_rank(end: Finding, other: Finding) -> bool:
+    """Whether the one is the end of a job, and the other the exception that stands before it, as the
+    lines of a launcher follow those of the rank that has failed, or that it quotes as a rank's."""
+    if other.mode != PYTHON_ERROR or other.rule.role != "root" or end.rule.role != "teardown":
+        return False
+    return other.line < end.line or bool(other.ranks and not end.ranks)
 
 
 def _with_beside(finding: Finding, beside: Sequence[Finding]) -> Finding:

@@ -21,6 +21,9 @@ _PASSED_ON = re.compile(r"(ray\.exceptions\.)?RayTaskError\(")
 _SPEAKER = re.compile(r"^\s*\([^()]{1,120}\bpid=\d+[^()]{0,80}\) ?")
 # What srun and torchrun put before each line of a rank: `12: `, `[rank12]: `, `[default3]:`
 _LABEL = re.compile(r"^ {0,5}(?:\d{1,6}: ?(?!\d))?(?:\[(?:rank|default) ?\d{1,6}\]: ?)?")
+# Traceback (most recent call last): (RANK 3)
+_OF_RANK = re.compile(r"\(RANK (\d{1,6})\)\s*$")
+_OF_PROCESS = re.compile(r"-- Process (\d{1,6}) terminated with the following error:\s*$")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,15 @@ def label_of(line: str) -> str:
     """The rank that a launcher puts before a line, as it writes it; `` if it does not."""
     found = _LABEL.match(line)
     return found[0].strip() if found else ""
+
+
+def rank_told(hit: Hit) -> int | None:
+    """The rank that has raised it, where another process prints it: torch's distributed checkpoints
+    say it on the first line, torch.multiprocessing.spawn on the line before."""
+    label = label_of(hit.text)
+    own = [line for line in hit.before if label_of(line) == label]
+    found = _OF_RANK.search(hit.text) or (_OF_PROCESS.search(own[-1]) if own else None)
+    return int(found[1]) if found else None
 
 
 def is_ignored(hit: Hit) -> bool:

@@ -9,6 +9,7 @@ from rankdbg.logs.patterns import Pattern
 IDENTITY = "identity"
 RANK_PLACES = "rank places"
 CONTAINER = "container"
+CONTAINERS = "containers"
 PROGRESS = "progress"
 CHECKPOINT = "checkpoint"
 BOOT = "boot"
@@ -43,11 +44,15 @@ DESCRIBED = r"^Name:\s{3,}(?P<host>[a-z0-9][a-z0-9.-]*)\s*$"  # kubectl describe
 # What it says of the container's variables and of its states, with the lines below.
 DESCRIBED_RANK = r"^\s{2,}RANK:\s{2,}(?P<rank>\d{1,6})\s*$"
 CONTAINER_STATE = r"^ {4}(?P<last>Last )?State: {2,}(?P<state>Terminated|Waiting|Running)\s*$"
+CONTAINERS_LINE = r"^(?P<init>Init )?Containers:\s*$"
 # started rank 3 as pid 4711, rank 3 (pid 4711) ended
 RANK_PID = r"\b[Rr]ank[ =:]{1,2}(?P<rank>\d{1,6})\b[^\d]{1,12}?\bpid[ =:]{1,3}(?P<pid>\d{1,7})\b"
 # A child of the rank that says it: DataLoader worker (pid 4711) is killed by signal: Killed
 CHILD_PIDS = r"\b[Ww]orker \(pid(?:\(s\)|s)?:? (?P<pids>\d{2,7}(?:, ?\d{2,7})*)\)"
 WORKER_DIED = r"Worker IP address: (?P<address>[\d.]{7,15}).{0,40}Worker PID: (?P<pid>\d+)"
+
+# torchrun's agent: which ranks its workers have, in the order of their local ranks.
+GLOBAL_RANKS = r"\bglobal_ranks=\[(?P<ranks>\d+(?:, ?\d+)*)\]"
 
 # A kernel's log that counts from the boot, and the lines of it that say the time as well:
 # [    2.1] rtc_cmos: setting system clock to … UTC (1777878721); [812.3] audit: … audit(1777879531.123:45)
@@ -92,6 +97,7 @@ PATTERNS = [
             ("worker (pid", CHILD_PIDS),
             ("Name:   ", DESCRIBED),
             ("  RANK:  ", DESCRIBED_RANK),
+            ("global_ranks=[", GLOBAL_RANKS),
         ),
         after=3,
         limit=1500,
@@ -99,6 +105,7 @@ PATTERNS = [
         torn=False,
     ),
     Pattern(CONTAINER, (("State:   ", CONTAINER_STATE),), after=6, limit=5000, torn=False),
+    Pattern(CONTAINERS, (("ontainers:", CONTAINERS_LINE),), limit=2000, looks=4000, torn=False),
     # Words that stand everywhere: the beginning of a file tells enough.
     Pattern(
         RANK_PLACES,
@@ -165,7 +172,7 @@ _COMPILED = {
     pattern: re.compile(pattern)
     for pattern in (
         NCCL_PREFIX, NCCL_COMM, NCCL_ADDRESS, RAY_NODE, RAYLET, RAY_ACTOR, BOX_HOST, BOX_RANK, BOX_PID,
-        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, WORKER_DIED, CHILD_PIDS, PROGRESS_LINE, PROGRESS_BAR,
+        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, PROGRESS_LINE, PROGRESS_BAR,
         SAVED, SINCE_BOOT, BOOT_TIME,
     )
 }  # fmt: skip

@@ -78,6 +78,9 @@ class FailureRule(LogRule):
     weak: bool = False  # counts only where nothing else has failed
     never_alone: bool = False  # counts only where something else has failed
     quiet: bool = False  # never worth a line of its own, if anything else is there
+    # An expression for lines about an attempt that will be repeated: while other processes of the job
+    # continue, such lines alone do not tell of a failure.
+    attempt: str = ""
     rank: str = ""  # a regular expression with the group `ranks`
     fields: str = ""  # named groups that all ranks should have in common ...
     differ: str = ""  # ... and the mode that it is if they have not
@@ -99,6 +102,11 @@ class FailureRule(LogRule):
     within: float = 0.0
     late: float = 0.0
     links: tuple[str, ...] = ()
+
+    @property
+    def is_of_process(self) -> bool:
+        """Whether the process that prints it has it, not a host, a peer or one that it names."""
+        return self.role == "root" and not (self.of_host or self.about)
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,11 @@ class LogRules:
         for mode, harmless in self.harmless.items():
             made.append(Pattern(f"harmless:{mode}", harmless.match, harmless.unless))
         for number, recovery in enumerate(self.recoveries):
-            made.append(Pattern(f"recovery:{number}", recovery.match, recovery.unless, torn=False))
+            made.append(
+                Pattern(
+                    f"recovery:{number}", recovery.match, recovery.unless, limit=200, torn=False
+                )
+            )
         return [*map(self._marked, made), *self.phase_patterns()]
 
     def _marked(self, pattern: Pattern) -> Pattern:
@@ -294,7 +306,7 @@ def _rule(kind: type[R], entry: Mapping[str, Any], table: str, *, file: str, is_
 
 
 def _expressions(values: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("rank", "fields", "file", "about", "lasted"):
+    for key in ("rank", "fields", "file", "about", "lasted", "attempt"):
         yield values.get(key, "")
     yield from values.get("unless", ())
     yield from {regex for _, regex in values["match"]}

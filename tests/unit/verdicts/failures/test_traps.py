@@ -11,6 +11,13 @@ from rankdbg.investigations.logs.log_sources import given_logs
 from rankdbg.verdicts.failures.root_causes import Diagnosis, diagnose
 from rankdbg.verdicts.rules.log_rules import load_rules
 from stories import Story
+from stories_of_ends import (
+    STORIES_OF_ENDS,
+    attempts_while_the_master_loads,
+    exception_beside_a_signal,
+    exception_without_a_label,
+)
+from stories_of_places import STORIES_OF_PLACES
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
 
 RULES = load_rules()
@@ -21,7 +28,11 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
     return diagnose(given_logs([str(folder)], RULES.patterns()).scan(), RULES)
 
 
-@pytest.mark.parametrize("make", STORIES_OF_TRAPS, ids=lambda make: make.__name__)
+@pytest.mark.parametrize(
+    "make",
+    [*STORIES_OF_TRAPS, *STORIES_OF_PLACES, *STORIES_OF_ENDS],
+    ids=lambda make: make.__name__,
+)
 def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     """The cause is named, with its rank or host; a job that did not fail has none."""
     story = make()
@@ -33,6 +44,26 @@ def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     assert first.mode in story.modes
     assert story.rank is None or first.ranks == (story.rank,)
     assert not story.host or first.host == story.host
+
+
+def test_rank_that_a_signal_ended(tmp_path: Path) -> None:
+    """A rank that died of a signal is not the one that raised an exception without a label."""
+    assert diagnosed(exception_beside_a_signal(), tmp_path).failures[0].ranks == ()
+
+
+def test_rank_that_the_launcher_names(tmp_path: Path) -> None:
+    """A rank that a launcher names is not accused by its silence."""
+    confidence = diagnosed(exception_without_a_label(), tmp_path).confidence
+    assert confidence is not None
+    assert not any("say nothing" in reason for reason in confidence.reasons)
+
+
+def test_attempts_are_listed(tmp_path: Path) -> None:
+    """What is being repeated is no failure, and is not swallowed."""
+    found = diagnosed(attempts_while_the_master_loads(), tmp_path)
+    assert [(line.mode, line.count) for line in found.harmless] == [
+        ("rendezvous_connect_timeout", 45)
+    ]
 
 
 def test_first_attempt(tmp_path: Path) -> None:
