@@ -272,7 +272,7 @@ export class Grid {
   private paintDiamond(context: CanvasRenderingContext2D, place: number, colour: (name: string) => string): void {
     const { at, cell } = this.placed;
     const middle = (cell - (cell > 10 ? 2 : 1)) / 2 + 0.5;
-    const radius = Math.max(6.5, cell * 0.6);
+    const radius = Math.max(6.5, Math.min(cell * 0.6, 12.5));
     context.fillStyle = colour("page");
     diamond(context, at[2 * place] + middle, at[2 * place + 1] + middle, radius + 2.5);
     context.fillStyle = colour("hot-fill");

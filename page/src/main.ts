@@ -66,7 +66,7 @@ function selectionBox(): HTMLElement {
   const form = h("form", { class: "selection", role: "search" }, h("label", { for: "selection" }, "select"), input, count, clear, problem);
   const show = (): void => {
     const some = state.hasSelection;
-    input.value = some ? state.ranks.text(state.selected) : "";
+    input.value = state.selectedText;
     count.textContent = some ? ranksOf(state.selectedCount) : `all ${ranksOf(state.ranks.size)}`;
     clear.hidden = !some;
     problem.hidden = true;

@@ -21,6 +21,8 @@ export class PageState {
   colouring = 0;
   layout = "";
   private readonly watchers: (() => void)[] = [];
+  private text = "";
+  private writing = 0;
 
   constructor(readonly document: PageDocument) {
     this.ranks = new Ranks(document.ranks);
@@ -53,8 +55,14 @@ export class PageState {
   select(mask: Mask): void {
     this.selected = mask;
     this.selectedCount = sizeOf(mask);
+    this.text = this.hasSelection ? this.ranks.text(mask) : "";
     for (const watcher of this.watchers) watcher();
     this.writeAddress();
+  }
+
+  /** `` where nothing or everything is selected. */
+  get selectedText(): string {
+    return this.text;
   }
 
   clear(): void {
@@ -75,9 +83,15 @@ export class PageState {
 
   // ---- the address
 
+  /** Soon: browsers refuse an address that changes with each move of the pointer. */
   writeAddress(): void {
+    clearTimeout(this.writing);
+    this.writing = setTimeout(() => this.writeAddressNow(), 200);
+  }
+
+  private writeAddressNow(): void {
     const told = new URLSearchParams();
-    if (this.hasSelection) told.set("ranks", this.ranks.text(this.selected));
+    if (this.text) told.set("ranks", this.text);
     if (this.colouring) told.set("colour", this.document.colourings[this.colouring].name);
     if (this.layout) told.set("layout", this.layout);
     try {
@@ -97,6 +111,7 @@ export class PageState {
       if (ranks) {
         this.selected = parseSelection(ranks, this.ranks);
         this.selectedCount = sizeOf(this.selected);
+        this.text = this.ranks.text(this.selected);
       }
     } catch {
       // an address of another report

@@ -7,6 +7,7 @@ export class Ranks {
   readonly size: number;
   readonly outside: Mask;
   readonly all: Mask;
+  private readonly extents: number[][];
   private readonly severalRoles: boolean;
   private readonly numbersAreNames: boolean;
 
@@ -14,6 +15,10 @@ export class Ranks {
     this.size = columns.numbers.length;
     this.outside = maskOf(placesOf(columns.outside), this.size);
     this.all = new Uint8Array(this.size).fill(1);
+    this.extents = columns.coordinates.map((column) => {
+      const values = column.filter((value): value is number => value !== null);
+      return [...new Set(values)].sort((a, b) => a - b);
+    });
     this.severalRoles = columns.roles.length > 1;
     const names = new Set(columns.numbers.map((number, place) => `${columns.role[place]} ${number}`));
     this.numbersAreNames = names.size === this.size && !columns.numbers.includes(null);
@@ -47,8 +52,7 @@ export class Ranks {
 
   /** The numbers along a dimension that any rank has. */
   extent(index: number): number[] {
-    const values = this.columns.coordinates[index].filter((value): value is number => value !== null);
-    return [...new Set(values)].sort((a, b) => a - b);
+    return this.extents[index];
   }
 
   // ---- some ranks as a selection that can be pasted into a command line

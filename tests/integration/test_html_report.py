@@ -95,7 +95,7 @@ def test_a_frame_selects_its_ranks_and_ranks_their_frames(stuck: Path, browser: 
         assert opened.selection == "dp=(0,2-3)"
         page.locator(".legend tr", has_text="next_batch").click()
         assert opened.selection == "23"
-        assert page.evaluate("location.hash") == "#ranks=23"
+        page.wait_for_url("**/report.html#ranks=23")
         page.fill("input[type=search]", "all_gather")
         page.press("input[type=search]", "Enter")
         assert opened.selection == "20-22"

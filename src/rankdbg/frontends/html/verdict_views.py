@@ -89,7 +89,6 @@ def _facts(found: JobVerdict, finding: Accusation) -> list[Fact]:
     facts.append(_fact("cause", finding.says, finding.cause, finding.why))
     if finding is found.first:
         facts.append(_fact("waiting", found.waiting_text(finding)))
-        facts.append(_fact("chain", found.chain_text()))
     facts.append(_fact("next", finding.next))
     return [fact for fact in facts if fact["text"]]
 
