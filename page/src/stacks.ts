@@ -151,7 +151,9 @@ export class Stacks {
     const told = count === 1 ? this.state.ranks.name(tree.places[0]) : counted(count);
     const size = differs && left > LETTER * told.length ? h("span", { class: "count" }, told) : null;
     const at = left - (size ? LETTER * told.length + 8 : 0) > Math.min(60, LETTER * frame.at.length) ? h("span", { class: "at" }, frame.at) : null;
-    const button = h("button", { type: "button", class: `frame ${this.fillOf(tree)}`, "aria-label": `${frame.function} ${frame.at}, ${ranksOf(count)}` }, name, at, size);
+    // What has no room is still read aloud.
+    const unseen = h("span", { class: "hidden" }, [at ? "" : frame.at, size ? "" : ranksOf(count)].join(" ").trim());
+    const button = h("button", { type: "button", class: `frame ${this.fillOf(tree)}`.trim() }, name, " ", at, " ", size, " ", unseen);
     this.place(button, x, wide, row);
     button.addEventListener("click", () => {
       this.chosen = tree;
@@ -185,7 +187,7 @@ export class Stacks {
 
   private rest(parent: TreeFrame, narrow: TreeFrame[], x: number, wide: number, row: number): HTMLButtonElement {
     const ranks = narrow.reduce((sum, tree) => sum + tree.places.length, 0);
-    const button = h("button", { type: "button", class: "frame rest", "aria-label": `${narrow.length} more branches, ${ranksOf(ranks)}` }, `+${counted(narrow.length)}`);
+    const button = h("button", { type: "button", class: "frame rest" }, `+${counted(narrow.length)}`, h("span", { class: "hidden" }, ` branches, ${ranksOf(ranks)}`));
     this.place(button, x, wide, row);
     const only = narrow.length === 1 ? narrow[0] : parent;
     button.addEventListener("click", () => this.zoomTo(only === this.zoomed || only === this.root ? narrow[0] : only));

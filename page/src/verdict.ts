@@ -149,14 +149,14 @@ function drawBox(state: PageState, box: Box): SVGElement {
   group.append(
     s("rect", { class: "box", x: x + 0.5, y: y + 0.5, width: width - (node.kind === "ranks" ? 4 : 1), height, rx: round }),
     s("text", { class: node.hot ? "role hot" : "role", x: x + 1, y: y - 8 }, node.role),
+    " ",
   );
   if (isCulprit) group.append(s("path", { class: "fill-hot", d: `M${x + 19} ${y + 13}l6 6l-6 6l-6 -6z` }));
   group.append(s("text", { class: "title", x: x + (isCulprit ? 31 : 12), y: y + 24 }, node.title));
-  box.lines.forEach((line, index) => group.append(s("text", { class: "dim", x: x + 12, y: y + 42 + 15 * index }, line)));
+  box.lines.forEach((line, index) => group.append(" ", s("text", { class: "dim", x: x + 12, y: y + 42 + 15 * index }, line)));
   if (!node.ranks) return group;
   group.setAttribute("tabindex", "0");
   group.setAttribute("role", "button");
-  group.setAttribute("aria-label", [node.role, node.title, ...box.lines].join(", "));
   onPick(group, () => state.toggle(mask));
   const paint = (): void => void group.classList.toggle("on", state.isSelected(mask));
   state.watch(paint);
