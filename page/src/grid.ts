@@ -1,7 +1,7 @@
 // The rank grid: a cell for each rank on a canvas, so that ten thousand of them stay fluid.
 
 import { counted, h, hideTip, pickable, ranksOf, s, showTip, shortened, zoom } from "./dom";
-import { layoutsOf, placed, type Layout, type Placed } from "./layouts";
+import { BAND, layoutsOf, placed, type Layout, type Placed } from "./layouts";
 import type { Fill, PageState } from "./page_state";
 import { isSame, placesOf, type Mask } from "./sets";
 
@@ -46,6 +46,11 @@ export class Grid {
 
   get elements(): HTMLElement[] {
     return [h("div", { class: "grid" }, this.canvas), this.legend, this.spoken, this.probe];
+  }
+
+  /** Culprits that are drawn as diamonds. */
+  private get marked(): number[] {
+    return this.state.culpritsStandOut && this.state.culpritCount <= MOST_DIAMONDS ? placesOf(this.state.document.verdict.culprits) : [];
   }
 
   // ---- choices
@@ -121,7 +126,7 @@ export class Grid {
       if (!batches.has(key)) batches.set(key, []);
       batches.get(key)!.push(place);
     }
-    const isMarked = state.culpritCount > 0 && state.culpritCount <= MOST_DIAMONDS;
+    const isMarked = this.marked.length > 0;
     for (const [key, places] of batches) {
       const [fill, faded] = key.split(" ");
       context.globalAlpha = faded === "1" ? 0.3 : 1;
@@ -133,7 +138,7 @@ export class Grid {
     context.globalAlpha = 1;
     this.paintOutside(context, colour("ink-3"), inner);
     if (state.hasSelection) this.paintOutline(context, colour("focus"));
-    if (isMarked) for (const place of placesOf(state.document.verdict.culprits)) this.paintDiamond(context, place, colour);
+    for (const place of this.marked) this.paintDiamond(context, place, colour);
     this.paintCursor(context, colour("ink"));
     if (this.drag?.band) {
       const [x0, y0, x1, y1] = this.drag.band;
@@ -163,9 +168,8 @@ export class Grid {
   private paintNames(context: CanvasRenderingContext2D, colour: (name: string) => string, style: CSSStyleDeclaration): void {
     const { cell, axes, panels } = this.placed;
     const sans = style.getPropertyValue("--sans");
-    const marked = this.state.culpritCount <= MOST_DIAMONDS ? placesOf(this.state.document.verdict.culprits) : [];
     for (const panel of panels) {
-      const hot = marked.map((place) => [...panel.cells].find(([, other]) => other === place)?.[0]).filter((key) => key !== undefined);
+      const hot = this.marked.map((place) => [...panel.cells].find(([, other]) => other === place)?.[0]).filter((key) => key !== undefined);
       const bandHeight = panel.down.length * cell;
       context.font = `600 11px ${sans}`;
       context.fillStyle = colour("ink");
@@ -184,29 +188,26 @@ export class Grid {
       const hotRows = new Set(hot.map((key) => Math.floor(key / panel.across.length)));
       const hotColumns = new Set(hot.map((key) => key % panel.across.length));
       context.textAlign = "right";
-      let last = -Infinity;
       for (let band = 0; band < panel.rowsOf; band++) {
-        const top = panel.y + band * (bandHeight + 6);
+        const top = panel.y + band * (bandHeight + BAND);
         const rows = new Set([0, panel.down.length - 1, ...(hotRows.size <= 6 ? hotRows : [])]);
         const ordered = [...rows].sort((a, b) => Number(hotRows.has(b)) - Number(hotRows.has(a)) || a - b);
         const taken: number[] = [];
         for (const row of ordered) {
           const y = top + (row + 0.5) * cell + 4;
-          if (taken.some((other) => Math.abs(other - y) < 12) || (last > y - 12 && panel.rowsOf > 1 && bandHeight < 12)) continue;
+          if (taken.some((other) => Math.abs(other - y) < 12)) continue;
           taken.push(y);
-          last = Math.max(last, y);
           context.fillStyle = colour(hotRows.has(row) ? "hot" : "ink-3");
           const name = panel.down[row];
-          context.fillText(row === 0 && axes[1].length < 6 ? `${axes[1]} ${name}` : shortened(name, 18), panel.x - 6, y);
+          context.fillText(row === 0 && name && axes[1].length < 4 ? `${axes[1]} ${name}` : shortened(name, 18), panel.x - 6, y);
         }
         const first = band * panel.perBand;
         const end = Math.min(first + panel.perBand, panel.across.length) - 1;
-        if (band < panel.rowsOf - 1 && cell < 12) continue;
         const y = top + bandHeight + 13;
         const columns = [...new Set([first, end, ...(hotColumns.size <= 6 ? hotColumns : [])])].filter((column) => column >= first && column <= end);
         const right: [number, number][] = [];
         for (const column of columns.sort((a, b) => Number(hotColumns.has(b)) - Number(hotColumns.has(a)) || a - b)) {
-          const name = column === 0 && panel.title !== "other ranks" ? `${axes[0]} ${panel.across[column]}` : panel.across[column];
+          const name = column === 0 && panel.down[0] && axes[0].length < 4 ? `${axes[0]} ${panel.across[column]}` : panel.across[column];
           const text = shortened(name, 28);
           const wide = context.measureText(text).width;
           const middle = panel.x + (column - first + 0.5) * cell;
@@ -298,7 +299,7 @@ export class Grid {
   private placeAt(x: number, y: number): number {
     const { cell } = this.placed;
     for (const panel of this.placed.panels) {
-      const band = panel.down.length * cell + 6;
+      const band = panel.down.length * cell + BAND;
       const column = Math.floor((x - panel.x) / cell);
       const strip = Math.floor((y - panel.y) / band);
       const row = Math.floor((y - panel.y - strip * band) / cell);

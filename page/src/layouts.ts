@@ -29,7 +29,7 @@ export interface Placed extends Layout {
 const HEADER = 20;
 const FOOTER = 18;
 const GAP = 26;
-const BAND = 6;
+export const BAND = 20; // below each band, with the names of its columns
 const TALLEST = 420;
 const LARGEST = 24;
 const SMALLEST = 3;
@@ -77,19 +77,27 @@ function byMesh(ranks: Ranks, across: number, down: number): Layout {
   return { name, axes: [dimensions[across], dimensions[down]], panels: [...panels.values(), ...inRows(ranks, left)] };
 }
 
-/** Ranks without coordinates, or with those of another. */
-function inRows(ranks: Ranks, places: number[]): Panel[] {
-  if (!places.length) return [];
-  const rest = panel("other ranks", places.map((place) => ranks.name(place)), [""]);
-  places.forEach((place, index) => rest.cells.set(index, place));
-  return [rest];
+/** Ranks without coordinates, or with those of another: a row for each role. */
+function inRows(ranks: Ranks, places: number[], title = "other ranks"): Panel[] {
+  const roles = new Map<string, number[]>();
+  for (const place of places) {
+    const role = (ranks.columns.roles.length > 1 && ranks.role(place)) || title;
+    if (!roles.has(role)) roles.set(role, []);
+    roles.get(role)!.push(place);
+  }
+  return [...roles].map(([role, some]) => {
+    const row = panel(role, some.map((place) => String(ranks.columns.numbers[place] ?? "")), [""]);
+    some.forEach((place, index) => row.cells.set(index, place));
+    return row;
+  });
 }
 
 /** Nodes across and local ranks down; the other way round where there are few nodes. */
 function byNode(ranks: Ranks): Layout {
   const { host, hosts, locals } = ranks.columns;
   const onHost: number[][] = hosts.map(() => []);
-  for (let place = 0; place < ranks.size; place++) onHost[host[place]].push(place);
+  const absent: number[] = []; // ranks that no process has taken are on no node
+  for (let place = 0; place < ranks.size; place++) (hosts[host[place]] ? onHost[host[place]] : absent).push(place);
   const isClean = onHost.every((places) => {
     const slots = places.map((place) => locals[place]);
     return !slots.includes(null) && new Set(slots).size === slots.length;
@@ -97,24 +105,25 @@ function byNode(ranks: Ranks): Layout {
   const slotsOf = onHost.map((places) => (isClean ? places.map((place) => locals[place]!) : places.map((_, index) => index)));
   const most = 1 + Math.max(0, ...slotsOf.flat().length ? slotsOf.map((slots) => slots.reduce((a, b) => Math.max(a, b), 0)) : [0]);
   const slots = Array.from({ length: most }, (_, index) => String(index));
-  const names = hosts.map((name) => name || "no process");
-  const flipped = hosts.length <= 4 || hosts.length < most / 2;
-  const only = panel("", flipped ? slots : names, flipped ? names : slots);
-  onHost.forEach((places, node) =>
-    places.forEach((place, index) => {
-      const slot = slotsOf[node][index];
-      only.cells.set(flipped ? slot + node * most : node + slot * hosts.length, place);
-    }),
-  );
+  const nodes = hosts.map((_, index) => index).filter((index) => hosts[index]);
+  const names = nodes.map((index) => hosts[index]);
+  const flipped = nodes.length <= 4 || nodes.length < most / 2;
   const slotName = isClean ? "local rank" : "process";
   const axes: [string, string] = flipped ? [slotName, "node"] : ["node", slotName];
-  return { name: `node × ${slotName}`, axes, panels: [only] };
+  const only = panel(`${axes[0]} across, ${axes[1]} down`, flipped ? slots : names, flipped ? names : slots);
+  nodes.forEach((index, node) =>
+    onHost[index].forEach((place, order) => {
+      const slot = slotsOf[index][order];
+      only.cells.set(flipped ? slot + node * most : node + slot * nodes.length, place);
+    }),
+  );
+  return { name: `node × ${slotName}`, axes, panels: [...(nodes.length ? [only] : []), ...inRows(ranks, absent, "no process")] };
 }
 
 /** The largest cells with which all panels fit. */
 export function placed(layout: Layout, width: number, size: number): Placed {
   const longest = layout.panels.reduce((most, each) => Math.max(most, ...[each.down[0], each.down.at(-1)!].map((name) => name.length)), 0);
-  const label = Math.min(132, Math.max(34, longest * 6 + (layout.axes[1].length < 6 ? 6 * layout.axes[1].length + 10 : 12)));
+  const label = Math.min(132, Math.max(34, longest * 6 + (layout.axes[1].length < 4 ? 6 * layout.axes[1].length + 10 : 12)));
   let cell = LARGEST;
   while (cell > SMALLEST && !fits(layout, width, label, cell)) cell--;
   const gap = gapOf(layout, width, label, cell);
@@ -124,7 +133,7 @@ export function placed(layout: Layout, width: number, size: number): Placed {
     const room = Math.max(1, Math.floor((width - label) / cell));
     each.perBand = Math.min(each.across.length, room);
     each.rowsOf = Math.ceil(each.across.length / each.perBand);
-    const wide = label + each.perBand * cell;
+    const wide = label + Math.max(each.perBand * cell, titleWidth(each));
     const high = HEADER + each.rowsOf * (each.down.length * cell + BAND) - BAND + FOOTER;
     if (x > 0 && x + wide > width) [x, y, tallest] = [0, y + tallest + 6, 0];
     each.x = x + label;
@@ -147,7 +156,7 @@ function fits(layout: Layout, width: number, label: number, cell: number): boole
     const perBand = Math.min(each.across.length, Math.max(1, Math.floor((width - label) / cell)));
     const bands = Math.ceil(each.across.length / perBand);
     if (bands > 1 && cell > 12) return false;
-    const wide = label + perBand * cell;
+    const wide = label + Math.max(perBand * cell, titleWidth(each));
     const high = HEADER + bands * (each.down.length * cell + BAND) + FOOTER;
     if (x > 0 && x + wide > width) [x, height, row] = [0, height + row + 6, 0];
     x += wide + GAP;
@@ -158,9 +167,11 @@ function fits(layout: Layout, width: number, label: number, cell: number): boole
   return x - GAP <= width && height + row <= TALLEST && sideBySide;
 }
 
+const titleWidth = (panel: Panel): number => 7 * Math.min(40, panel.title.length);
+
 /** Panels of equal size fill the width, but do not drift apart. */
 function gapOf(layout: Layout, width: number, label: number, cell: number): number {
-  const widths = layout.panels.map((each) => label + each.across.length * cell);
+  const widths = layout.panels.map((each) => label + Math.max(each.across.length * cell, titleWidth(each)));
   const widest = Math.max(0, ...widths);
   const inRow = Math.min(widths.length, Math.floor((width + GAP) / (widest + GAP)));
   if (inRow < 2) return GAP;

@@ -40,10 +40,15 @@ export class PageState {
       let next = 0;
       return colouring.classes.map((each) => {
         const places = placesOf(each.ranks);
-        if (this.culpritCount && places.length && places.every((place) => this.culprits[place])) return "hot";
+        if (this.culpritsStandOut && places.length && places.every((place) => this.culprits[place])) return "hot";
         return FILLS[Math.min(next++, FILLS.length - 1)];
       });
     });
+  }
+
+  /** Where most ranks are accused, none of them is the odd one: then their groups are told apart. */
+  get culpritsStandOut(): boolean {
+    return this.culpritCount > 0 && this.culpritCount <= Math.max(2, this.ranks.size / 2);
   }
 
   mask = (text: string): Mask => maskOf(placesOf(text), this.ranks.size);

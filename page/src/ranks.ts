@@ -66,21 +66,37 @@ export class Ranks {
     return shorter && shorter.length <= plain.length + 6 ? shorter : plain;
   }
 
+  /** `0-6,8`, or `Trainer 0-4,6, driver` where there are several roles; else by host and pid. */
   private byNumber(members: number[]): string {
-    const { numbers, pids } = this.columns;
-    if (!this.numbersAreNames) return this.byProcess(members, pids);
-    if (!this.severalRoles) return formatNumbers(members.map((place) => numbers[place]!));
-    const roles = new Map<string, number[]>();
-    for (const place of members) {
-      const role = this.role(place);
-      roles.set(role, [...(roles.get(role) ?? []), numbers[place]!]);
+    const { numbers } = this.columns;
+    if (!this.severalRoles && this.numbersAreNames) return formatNumbers(members.map((place) => numbers[place]!));
+    const roles = new Map<number, number[]>();
+    for (const place of members) roles.set(this.columns.role[place], [...(roles.get(this.columns.role[place]) ?? []), place]);
+    const texts: string[] = [];
+    const left: number[] = [];
+    for (const [role, places] of roles) {
+      const text = this.ofRole(role, places);
+      if (text) texts.push(text);
+      else left.push(...places);
     }
-    return [...roles].map(([role, some]) => `role=${quoted(role)},${formatNumbers(some)}`).join("; ");
+    return [...(texts.length ? [texts.join(", ")] : []), ...(left.length ? [this.byProcess(left)] : [])].join("; ");
   }
 
-  private byProcess(members: number[], pids: number[]): string {
+  /** `` where role and numbers are not enough to name these and no others. */
+  private ofRole(role: number, places: number[]): string {
+    const { numbers, roles, role: column } = this.columns;
+    const name = roles[role];
+    if (!name || /["'*?[\]]/.test(name)) return "";
+    const everyone = column.flatMap((each, place) => (each === role ? [place] : []));
+    const shown = /^[A-Za-z_][\w.-]*$/.test(name) && name !== "all" ? name : `"${name}"`;
+    const known = everyone.map((place) => numbers[place]);
+    if (!known.includes(null) && new Set(known).size === known.length) return `${shown} ${formatNumbers(places.map((place) => numbers[place]!))}`;
+    return places.length === everyone.length ? shown : "";
+  }
+
+  private byProcess(members: number[]): string {
     const hosts = new Map<string, number[]>();
-    for (const place of members) hosts.set(this.host(place), [...(hosts.get(this.host(place)) ?? []), pids[place]]);
+    for (const place of members) hosts.set(this.host(place), [...(hosts.get(this.host(place)) ?? []), this.columns.pids[place]]);
     return [...hosts].map(([host, some]) => `host=${quoted(host)},pid=${listed(formatNumbers(some))}`).join("; ");
   }
 

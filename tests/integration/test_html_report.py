@@ -18,7 +18,7 @@ from rankdbg.frontends.html.page_files import write_page
 from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.types import Frame, Stack
 from rankdbg.verdicts.hangs.judgement import judge
-from simulated_jobs import RULES, moving_job, stuck_job
+from simulated_jobs import RULES, actors_job, moving_job, stuck_job
 from waiting import wait_for
 
 SIZES = {"pp": 3, "dp": 4, "tp": 4}
@@ -127,22 +127,34 @@ SELECTIONS = [
     "all", "3", "0-6,9", "1:10:2", ":", "tp=0", "pp=2,dp=(1,3),tp=2:8", "ranks(pp=1, tp=1:4:2)",
     "host=node-0[12]", "host=node-01,8-9", "state=running", "pid=4003", "rank=3,dp=0", "tp=0; pp=1,dp=2",
 ]  # fmt: skip
+OF_ROLES = [
+    "driver", "Trainer 0-1,3", "driver, Rollout 0-3", "role=Roll*", "Rollout", "0-1, driver",
+    "role=(driver,Trainer)", '"Rollout" 1:4', "Trainer; pid=9", "rank=0", "host=R,2",
+]  # fmt: skip
 INVALID = ["dq=1", "tp=", "99", "tp=9", "3-", "tp=0,1", "tp=0,tp=1", "ranks(3", "0-3,", "5-2", "'a"]
 
 
-def test_the_box_has_the_grammar_of_the_command_line(stuck: Path, browser: Browser) -> None:
+@pytest.mark.parametrize(
+    ("found", "texts"),
+    [(stuck_job(SIZES, CULPRIT), SELECTIONS), (actors_job(), OF_ROLES)],
+    ids=["mesh", "roles"],
+)
+def test_the_box_has_the_grammar_of_the_command_line(
+    found: JobVerdict, texts: list[str], tmp_path: Path, browser: Browser
+) -> None:
     """It picks what selection/ picks, names it so that selection/ picks the same, and refuses what
     selection/ refuses, with a caret."""
-    ranks = stuck_job(SIZES, CULPRIT).all_ranks
-    with browser.opened(stuck) as opened:
-        for text in SELECTIONS:
-            wanted = [rank.number for rank in selection.pick(selection.parse(text), ranks)]
+
+    def picked(text: str) -> list[int]:
+        return [rank.pid for rank in selection.pick(selection.parse(text), found.all_ranks)]
+
+    with browser.opened(report(found, tmp_path)) as opened:
+        for text in texts:
             opened.select(text)
-            shown = opened.selection or "all"
-            assert [r.number for r in selection.pick(selection.parse(shown), ranks)] == wanted, text
+            assert picked(opened.selection or "all") == picked(text), text
         for text in INVALID:
             with pytest.raises(SelectionError):
-                selection.pick(selection.parse(text), ranks)
+                picked(text)
             opened.select(text)
             assert "^" in opened.page.text_content("#selection-error"), text
             assert opened.page.is_visible("#selection-error"), text

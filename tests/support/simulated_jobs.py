@@ -97,6 +97,25 @@ def moving_job(sizes: dict[str, int]) -> JobVerdict:
     return JobVerdict(judge(evidence, RULES), evidence, ranks)
 
 
+def actors_job() -> JobVerdict:
+    """A driver, rollouts that compute, and trainers of which one waits for its data."""
+    ranks = [Rank(ProcessKey("head", 9, 1), "rlhf", role="driver", agent=True)]
+    for role, count in (("Rollout", 6), ("Trainer", 4)):
+        ranks += [
+            Rank(ProcessKey(role[0], 100 + n, 1), "rlhf", n, role=role, local_rank=n, agent=True)
+            for n in range(count)
+        ]
+    frames = {"driver": COMPUTES, "Rollout": COMPUTES, "Trainer": REDUCES}
+    late = [rank.role == "Trainer" and rank.number == 2 for rank in ranks]
+    evidence = Evidence(
+        [
+            _seen(rank, (*(LOADS if is_late else frames[rank.role]), *TRUNK))
+            for rank, is_late in zip(ranks, late, strict=True)
+        ]
+    )
+    return JobVerdict(judge(evidence, RULES), evidence, ranks)
+
+
 def _seen(rank: Rank, frames: tuple[Frame, ...], busy: bool = False) -> Seen:
     before = Vitals(at=0.0, state="S", call="" if busy else "futex", age=900.0)
     after = Vitals(at=1.1, state="R" if busy else "S", call=before.call, age=901.1)

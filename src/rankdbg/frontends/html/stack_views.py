@@ -117,7 +117,7 @@ class StackViews:
         }
 
     def _without_stacks(self) -> list[ColourClass]:
-        """Ranks that were not examined, have ended or have not started."""
+        """Ranks that were not examined, have ended or have no process."""
         left = [rank for rank in self._table.ranks if self._table.seen(rank) is None]
         return self._classes([(rank, self._absence(rank)) for rank in left])
 
@@ -137,7 +137,7 @@ class StackViews:
 
     def _absence(self, rank: Rank) -> str:
         if not rank.pid:
-            return "not started"
+            return "no process"
         if rank.process in self._not_examined:
             return "not examined"
         return "no response" if rank.state == "blocked" else "ended"

@@ -105,7 +105,7 @@ def test_a_job_that_makes_progress() -> None:
 
 
 def test_ranks_that_are_not_there_have_a_cell() -> None:
-    """One that has not started, one that was not examined, and one that has ended."""
+    """One that no process has taken, one that was not examined, and one that has ended."""
     ranks = [replace(rank, world=4) for rank in job_of({"dp": 3, "tp": 1})]
     ended = replace(ranks[2], state="gone")
     evidence = Evidence((), gone=(ended,), others=ranks[:2])
@@ -114,7 +114,7 @@ def test_ranks_that_are_not_there_have_a_cell() -> None:
     assert {each["text"]: each["ranks"] for each in stacks["classes"]} == {
         "not examined": "0-1",
         "ended": "2",
-        "not started": "3",
+        "no process": "3",
     }
     assert made["ranks"]["pids"][3] == 0
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from rankdbg.errors import BadInput
+from rankdbg.frontends import cli
 from rankdbg.frontends.html.job_document import PageOrigin, document_of
 from rankdbg.frontends.html.page_files import check_place, embedded, page_text, write_page
 from simulated_jobs import stuck_job
@@ -116,3 +117,12 @@ def test_a_disk_that_is_full() -> None:
     """One sentence, and what it needs."""
     with pytest.raises(BadInput, match="cannot write /dev/full: No space left on device"):
         write_page(document(), "/dev/full")
+
+
+def test_why_refuses_before_it_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit status 2 and one sentence; a target that cannot be reached is not even tried."""
+    missing = tmp_path / "missing" / "report.html"
+    assert cli.main(["why", "-t", "ssh:nowhere.invalid", "--html", str(missing)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"error: cannot write {missing}: there is no directory")
