@@ -53,6 +53,7 @@ export interface VerdictView {
   confidence: string;
   evidence: string[];
   culprits: RankSet;
+  mark: string;
   waiting: RankSet;
   nodes: ChainNode[];
   edges: ChainEdge[];

@@ -396,7 +396,7 @@ export class Grid {
     const stacks = state.document.colourings[0];
     const states = state.document.colourings[1];
     const group = stacks?.classes[state.classOf[0][place]];
-    const now = states?.classes[state.classOf[1][place]];
+    const now = states?.classes[state.classOf[1]?.[place]];
     return [
       [state.ranks.coordinates(place), state.ranks.process(place)].filter(Boolean).join(" · "),
       group ? `${group.text} ${group.at}`.trim() : "",
@@ -432,7 +432,7 @@ export class Grid {
     const each = state.document.colourings[state.colouring].classes[index];
     const mask = state.mask(each.ranks);
     const places = placesOf(each.ranks);
-    const alone = fill === "hot" ? h("b", { class: "hot" }, places.length === 1 ? " ← alone here" : " ← culprits") : null;
+    const alone = fill === "hot" ? h("b", { class: "hot" }, places.length === 1 ? " ← alone here" : ` ← ${state.document.verdict.mark}`) : null;
     const row = h(
       "tr",
       { class: "pick" },

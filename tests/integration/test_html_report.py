@@ -48,9 +48,9 @@ def stuck(tmp_path: Path) -> Path:
 
 def test_a_real_job_and_its_snapshot(job: Job, tmp_path: Path, browser: Browser) -> None:
     """The verdict is shown, the culprit's cell stands out, and what is selected in one view is
-    selected in the other. A snapshot of the job makes the same page."""
+    selected in the other. `save` and a snapshot of the job make the same page."""
     start_demo(job, tmp_path, options=("--mesh", "dp=4,tp=2"))
-    first, second = tmp_path / "report.html", tmp_path / "again.html"
+    first, second, third = (tmp_path / f"{name}.html" for name in ("why", "save", "again"))
 
     def written() -> bool:
         result = job.cli("why", "--html", first, "--longest", "20")
@@ -59,11 +59,11 @@ def test_a_real_job_and_its_snapshot(job: Job, tmp_path: Path, browser: Browser)
         return "culprit     rank 5" in result.stdout
 
     wait_for(written, first.read_text)
-    saved = job.cli("save", tmp_path / "snapshot")
-    assert saved.returncode == 0, saved.stderr
-    again = job.cli("why", "-t", f"snapshot:{tmp_path / 'snapshot'}", "--html", second)
+    saved = job.cli("save", tmp_path / "snapshot", "--html", second)
+    assert saved.returncode == 0 and "report: " in saved.stderr, saved.stderr
+    again = job.cli("why", "-t", f"snapshot:{tmp_path / 'snapshot'}", "--html", third)
     assert again.returncode == 0, again.stderr
-    for file in (first, second):
+    for file in (first, second, third):
         with browser.opened(file) as opened:
             page = opened.page
             assert page.text_content("h1") == "Rank 5 holds up the other 7 ranks."
@@ -78,6 +78,18 @@ def test_a_real_job_and_its_snapshot(job: Job, tmp_path: Path, browser: Browser)
             page.get_by_role("button", name=re.compile("^read_shard ")).first.click()
             assert opened.selection == "5"
             assert page.locator(".frame.miss").count() > 0
+    check_stacks(job, tmp_path / "stacks.html", browser)
+
+
+def check_stacks(job: Job, file: Path, browser: Browser) -> None:
+    """The page of `stacks` has no verdict, and marks the odd one."""
+    result = job.cli("stacks", "--html", file)
+    assert result.returncode == 0 and f"report: {file}\n" in result.stderr, result.stderr
+    with browser.opened(file) as opened:
+        assert opened.page.text_content("h1").startswith("8 ranks, 3 samples")
+        assert opened.page.locator(".facts dt").count() == 0
+        opened.page.mouse.move(*opened.orange_spots()[0])
+        assert opened.page.text_content("#tip b") == "rank 5"
 
 
 def test_a_frame_selects_its_ranks_and_ranks_their_frames(stuck: Path, browser: Browser) -> None:

@@ -276,14 +276,6 @@ def add_save(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", metavar="DIR", help="save the result as a snapshot")
 
 
-def add_html(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--html",
-        metavar="FILE",
-        help="write a page to look at and to send: one file that opens offline",
-    )
-
-
 def add_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout",

@@ -19,17 +19,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput, NodeFailed, NoJob, NoLogs, RankdbgError
 from rankdbg.frontends.cli import (
     add_common,
-    add_html,
     add_save,
     positive,
     seconds,
     split_words,
 )
+from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
@@ -79,10 +80,7 @@ def run(options: argparse.Namespace) -> int:
     split_words(options)
     if options.graph is not None:
         _check_graph(options)
-    if options.html is not None:
-        from rankdbg.frontends.html.page_files import check_place
-
-        check_place(options.html)
+    check_html(options)
     if options.files:
         return _judge_dumps(options)
     try:
@@ -141,7 +139,9 @@ def _show(found: JobVerdict, options: argparse.Namespace, target: str, saved: st
     if options.graph is not None:
         _show_graph(found, options)
     if options.html is not None:
-        _write_html(found, options.html, target, saved)
+        from rankdbg.frontends.html.job_document import document_of
+
+        write_html(options, partial(document_of, found), "why", target, saved)
 
 
 def _show_graph(found: JobVerdict, options: argparse.Namespace) -> None:
@@ -154,18 +154,6 @@ def _show_graph(found: JobVerdict, options: argparse.Namespace) -> None:
         save_graph(graph_of(found), options.graph)
     else:
         print_graph(Terminal(), graph_of(found))
-
-
-def _write_html(found: JobVerdict, name: str, target: str, saved: str) -> None:
-    from datetime import datetime, timezone
-
-    from rankdbg.frontends.html.job_document import PageOrigin, document_of
-    from rankdbg.frontends.html.page_files import write_page
-    from rankdbg.text.escapes import visible_line
-
-    time = saved or datetime.now(timezone.utc).isoformat(timespec="seconds")
-    write_page(document_of(found, PageOrigin("rankdbg why", target, time)), name)
-    sys.stderr.write(f"report: {visible_line(name)}\n")
 
 
 def _print(found: JobVerdict, as_json: bool) -> None:

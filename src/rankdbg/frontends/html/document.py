@@ -66,6 +66,7 @@ class VerdictView(TypedDict):
     confidence: str
     evidence: list[str]
     culprits: RankSet
+    mark: str  # what they are called: culprits, odd ones out
     waiting: RankSet
     nodes: list[ChainNode]
     edges: list[ChainEdge]

@@ -1,4 +1,4 @@
-"""A verdict -> the document of its page. Pure: who asked, and when, is given."""
+"""A verdict, or stacks alone -> the document of their page. Pure: who asked, and when, is given."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.html.stack_views import StackViews
 from rankdbg.frontends.html.verdict_views import verdict_view
 from rankdbg.investigations.collective_waits import CollectiveWaits
+from rankdbg.investigations.collective_words import capital
 from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.judgement import Verdict
 
 
 @dataclass(frozen=True)
@@ -44,3 +48,27 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
         "more_lanes": lanes.left_out,
         "sentences": lanes.sentences,
     }
+
+
+def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument:
+    """Without a verdict: what is drawn apart is what `stacks` calls odd."""
+    seen = [Seen(s.rank, samples=s.samples, silence=s.why) for s in merged.seen]
+    seen += [Seen(s.rank, silence=s.reason) for s in merged.no_response]
+    looked_at = {each.rank.process for each in seen}
+    others = [rank for rank in merged.all_ranks if rank.process not in looked_at]
+    found = JobVerdict(
+        Verdict("unclear"), Evidence(seen, others=others), merged.all_ranks, merged.notes
+    )
+    document = document_of(found, origin)
+    odd = [rank for group in merged.odd for rank in group.members]
+    document["verdict"] = {
+        **document["verdict"],
+        "title": f"{capital(merged.summary())}.",
+        "says": "",
+        "evidence": [],
+        "culprits": RankTable(found).set_of(odd),
+        "mark": "odd ones out",
+    }
+    # Samples alone do not tell waiting from working.
+    document["colourings"] = document["colourings"][:1]
+    return document

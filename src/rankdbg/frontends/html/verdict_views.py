@@ -40,6 +40,7 @@ def verdict_view(found: JobVerdict, table: RankTable) -> VerdictView:
         "confidence": found.verdict.confidence if first else "",
         "evidence": found.proofs(first) if first else _remarks(found),
         "culprits": table.set_of(first.ranks) if first else "",
+        "mark": "culprits",
         "waiting": table.set_of(sign.seen.rank for sign in found.verdict.waiting) if first else "",
         "nodes": _nodes(found, graph, shown, table),
         "edges": _edges(graph, shown),

@@ -8,12 +8,13 @@ from functools import cache
 from typing import Any
 
 from rankdbg.frontends.html.document import PageDocument
-from rankdbg.frontends.html.job_document import PageOrigin, document_of
+from rankdbg.frontends.html.job_document import PageOrigin, document_of, document_of_stacks
 from rankdbg.frontends.html.page_files import page_text
 from rankdbg.frontends.html.verdict_views import folded
 from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.investigations.wait_graphs import GraphEdge, GraphNode, WaitGraph
-from rankdbg.types import ProcessKey, Rank
+from rankdbg.types import ProcessKey, Rank, Sampled, Silence
 from rankdbg.verdicts.hangs.evidence import Evidence
 from rankdbg.verdicts.hangs.judgement import Verdict
 from simulated_jobs import job_of, moving_job, stuck_job
@@ -143,6 +144,30 @@ def test_waits_in_a_circle_are_kept() -> None:
     nodes = [GraphNode(f"thread {number}") for number in range(8)]
     circle = [GraphEdge(number, (number + 1) % 8, "a lock") for number in range(8)]
     assert {*folded(WaitGraph(tuple(nodes), tuple(circle))).edges} == {*circle}
+
+
+def test_stacks_without_a_verdict() -> None:
+    """The odd ones are marked; a rank without a response has a cell and a reason, and no state is
+    claimed that samples cannot show."""
+    ranks = job_of({"dp": 2, "tp": 4})
+    frames = {seen.rank.number: seen.samples for seen in stuck_job(SIZES, CULPRIT).evidence.ranks}
+    seen = [
+        Sampled(rank, tuple(map(tuple, frames[23 if rank.number == 5 else 0])), "agent")
+        for rank in ranks[:-1]
+    ]
+    merged = MergedStacks(seen, [Silence(ranks[-1], "it holds the GIL")], ranks)
+    made = document_of_stacks(merged, ORIGIN)
+    verdict = made["verdict"]
+    assert verdict["title"] == "7 ranks, 3 samples, nothing moved."
+    assert (verdict["culprits"], verdict["mark"]) == ("5", "odd ones out")
+    assert (verdict["facts"], verdict["says"], verdict["nodes"]) == ([], "", [])
+    (stacks,) = made["colourings"]
+    assert {each["text"]: each["ranks"] for each in stacks["classes"]} == {
+        "reduce_gradients": "0-4,6",
+        "next_batch": "5",
+        "no stack": "7",
+    }
+    assert made["ranks"]["notes"] == ["it holds the GIL"] and made["ranks"]["note"][7] == 0
 
 
 def ten_thousand() -> JobVerdict:
