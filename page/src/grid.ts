@@ -58,7 +58,7 @@ export class Grid {
   private addTools(): void {
     const { document, ranks } = this.state;
     if (!ranks.size) return;
-    this.tools.append(
+    if (document.colourings.length > 1) this.tools.append(
       choice("colour", document.colourings.map((each) => each.name), this.state.colouring, (index) => {
         this.state.colouring = index;
         this.state.writeAddress();
@@ -432,7 +432,7 @@ export class Grid {
     const each = state.document.colourings[state.colouring].classes[index];
     const mask = state.mask(each.ranks);
     const places = placesOf(each.ranks);
-    const alone = fill === "hot" ? h("b", { class: "hot" }, places.length === 1 ? " ← alone here" : ` ← ${state.document.verdict.mark}`) : null;
+    const alone = fill === "hot" ? h("b", { class: "hot whole" }, places.length === 1 ? " ← alone here" : ` ← ${state.document.verdict.mark}`) : null;
     const row = h(
       "tr",
       { class: "pick" },

@@ -94,10 +94,11 @@ function inRows(ranks: Ranks, places: number[], title = "other ranks"): Panel[] 
 
 /** Nodes across and local ranks down; the other way round where there are few nodes. */
 function byNode(ranks: Ranks): Layout {
-  const { host, hosts, locals } = ranks.columns;
+  const { host, hosts, locals, pids } = ranks.columns;
   const onHost: number[][] = hosts.map(() => []);
-  const absent: number[] = []; // ranks that no process has taken are on no node
-  for (let place = 0; place < ranks.size; place++) (hosts[host[place]] ? onHost[host[place]] : absent).push(place);
+  const absent: number[] = []; // ranks that no process has taken
+  const unknown: number[] = []; // dumps do not name their hosts
+  for (let place = 0; place < ranks.size; place++) (hosts[host[place]] ? onHost[host[place]] : pids[place] ? unknown : absent).push(place);
   const isClean = onHost.every((places) => {
     const slots = places.map((place) => locals[place]);
     return !slots.includes(null) && new Set(slots).size === slots.length;
@@ -117,7 +118,7 @@ function byNode(ranks: Ranks): Layout {
       only.cells.set(flipped ? slot + node * most : node + slot * nodes.length, place);
     }),
   );
-  return { name: `node × ${slotName}`, axes, panels: [...(nodes.length ? [only] : []), ...inRows(ranks, absent, "no process")] };
+  return { name: `node × ${slotName}`, axes, panels: [...(nodes.length ? [only] : []), ...inRows(ranks, unknown, "ranks"), ...inRows(ranks, absent, "no process")] };
 }
 
 /** The largest cells with which all panels fit. */

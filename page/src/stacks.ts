@@ -34,9 +34,10 @@ class TreeFrame {
     return Math.max(1, sum);
   }
 
-  /** The smallest branch last, where the eye ends. */
-  ordered(): TreeFrame[] {
-    return [...this.children.values()].sort((a, b) => b.places.length - a.places.length);
+  /** The smallest branch last, where the eye ends; of branches as small, that of the culprit. */
+  ordered(culprits: Mask): TreeFrame[] {
+    const isHot = (tree: TreeFrame): number => Number(tree.places.some((place) => culprits[place]));
+    return [...this.children.values()].sort((a, b) => b.places.length - a.places.length || isHot(a) - isHot(b));
   }
 }
 
@@ -108,7 +109,7 @@ export class Stacks {
         depth = Math.max(depth, row + 1);
       }
       const below = tree === this.root ? row : row + 1;
-      const children = tree.ordered();
+      const children = tree.ordered(this.state.culprits);
       const whole = Math.max(this.byRanks ? tree.places.length : 0, children.reduce((sum, child) => sum + weight(child), 0));
       let at = x;
       const narrow: TreeFrame[] = [];
@@ -218,7 +219,7 @@ export class Stacks {
     let tree: TreeFrame = this.root;
     let best: TreeFrame | null = null;
     while (tree.children.size) {
-      const children = tree.ordered();
+      const children = tree.ordered(this.state.culprits);
       tree = children.find((child) => child.places.some((place) => this.state.culprits[place])) ?? children.at(-1)!;
       if (this.frame(tree).own || !best) best = tree;
     }

@@ -78,7 +78,7 @@ export function drawChain(state: PageState): void {
     const isMarked = node.hot && node.role === "culprit";
     const lines = linesOf(state, node);
     const widths = lines.map((line) => textWidth(line, `11px ${sans}`));
-    const width = 26 + Math.max(textWidth(node.title, `600 14px ${sans}`) + (isMarked ? 20 : 0), ...widths, 60);
+    const width = 26 + Math.max(textWidth(node.title, `600 14px ${sans}`) + (isMarked ? 20 : 0), ...widths, textWidth(node.role, `600 11px ${sans}`) - 22, 60);
     return { node, lines, index, x: 0, y: 0, width: Math.ceil(width), height: 38 + 15 * lines.length };
   });
   const columns = inColumns(boxes, edges);

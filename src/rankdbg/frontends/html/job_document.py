@@ -51,7 +51,7 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
 
 
 def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument:
-    """Without a verdict: what is drawn apart is what `stacks` calls odd."""
+    """Without a verdict: what is drawn apart is the smallest of the groups that `stacks` calls odd."""
     seen = [Seen(s.rank, samples=s.samples, silence=s.why) for s in merged.seen]
     seen += [Seen(s.rank, silence=s.reason) for s in merged.no_response]
     looked_at = {each.rank.process for each in seen}
@@ -60,7 +60,7 @@ def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument
         Verdict("unclear"), Evidence(seen, others=others), merged.all_ranks, merged.notes
     )
     document = document_of(found, origin)
-    odd = [rank for group in merged.odd for rank in group.members]
+    odd = merged.odd[0].members if merged.odd else ()
     document["verdict"] = {
         **document["verdict"],
         "title": f"{capital(merged.summary())}.",

@@ -32,7 +32,7 @@ def verdict_view(found: JobVerdict, table: RankTable) -> VerdictView:
     return {
         "stuck": found.stuck,
         "state": found.verdict.state,
-        "says": found.headline() if first else _watched(found),
+        "says": found.headline() if first and found.stuck else _watched(found),
         "title": _title(found, table),
         "subtitle": f"{capital(first.says)}." if first else "",
         "facts": _facts(found, first) if first else [],
@@ -51,9 +51,9 @@ def verdict_view(found: JobVerdict, table: RankTable) -> VerdictView:
 
 
 def _title(found: JobVerdict, table: RankTable) -> str:
-    """Rank 317 holds up the other 511 ranks."""
+    """Rank 317 holds up the other 511 ranks. Of a job that is perhaps not stuck, what `why` says."""
     first = found.first
-    if first is None:
+    if first is None or not found.stuck:
         return found.headline()
     who = found.culprit_name(first)
     who = capital(who) if who.startswith("rank") else who
@@ -69,7 +69,7 @@ def _title(found: JobVerdict, table: RankTable) -> str:
 
 
 def _watched(found: JobVerdict) -> str:
-    """Of a job without a culprit: what the sentence rests on."""
+    """What the sentence rests on."""
     seen = found.evidence.ranks
     if not seen:
         return ""
@@ -233,12 +233,14 @@ def _node(found: JobVerdict, node: GraphNode, hot: bool, table: RankTable) -> Ch
 
 def _of_rank(rank: Rank) -> list[str]:
     coordinates = " ".join(f"{name}={place}" for name, place in rank.coordinates.items())
-    process = f"{rank.host}, pid {rank.pid}" if rank.pid else "no process"
-    return [coordinates, process]
+    process = ", ".join(filter(None, [rank.host, f"pid {rank.pid}"]))
+    return [coordinates, process if rank.pid else "no process"]
 
 
 def _hosts(ranks: Sequence[Rank]) -> str:
     hosts = {rank.host for rank in ranks if rank.host}
+    if not hosts:
+        return ""
     return f"on {next(iter(hosts))}" if len(hosts) == 1 else f"on {len(hosts):,} nodes"
 
 

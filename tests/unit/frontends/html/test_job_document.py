@@ -14,10 +14,10 @@ from rankdbg.frontends.html.verdict_views import folded
 from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.investigations.wait_graphs import GraphEdge, GraphNode, WaitGraph
-from rankdbg.types import ProcessKey, Rank, Sampled, Silence
-from rankdbg.verdicts.hangs.evidence import Evidence
-from rankdbg.verdicts.hangs.judgement import Verdict
-from simulated_jobs import job_of, moving_job, stuck_job
+from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Silence, Stack
+from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.judgement import Verdict, judge
+from simulated_jobs import REDUCES, RULES, TRUNK, job_of, moving_job, stuck_job
 
 ORIGIN = PageOrigin("rankdbg why", "slurm:88213", "2026-11-18T03:11:26+00:00")
 SIZES = {"pp": 3, "dp": 4, "tp": 4}
@@ -105,6 +105,27 @@ def test_a_job_that_makes_progress() -> None:
     assert [each["text"] for each in made["colourings"][1]["classes"]] == ["makes progress"]
 
 
+def test_dumps_that_cannot_tell() -> None:
+    """The title claims no more than `why` does; a host that no dump names is left out."""
+    ranks = [Rank(ProcessKey("", 4000 + number, 1), "", number=number) for number in range(2)]
+    computes = Frame("parse", "/job/data.py", 12)
+    stacks = [(*REDUCES, *TRUNK), (computes, *TRUNK)]
+    seen = [
+        Seen(rank, [(Stack("MainThread", True, frames),)], active=False)
+        for rank, frames in zip(ranks, stacks, strict=True)
+    ]
+    evidence = Evidence(seen, dumped=True)
+    made = document_of(JobVerdict(judge(evidence, RULES), evidence, ranks), ORIGIN)
+    verdict = made["verdict"]
+    assert not verdict["stuck"]
+    assert verdict["title"] == (
+        "Rank 0 waits for rank 1; dumps cannot tell whether it makes progress."
+    )
+    assert verdict["says"] == "Stack dumps of 2 ranks."
+    assert verdict["culprits"] == "1" and verdict["confidence"] == "low"
+    assert [node["lines"][-1] for node in verdict["nodes"]] == ["pid 4001", "pid 4000"]
+
+
 def test_ranks_that_are_not_there_have_a_cell() -> None:
     """One that no process has taken, one that was not examined, and one that has ended."""
     ranks = [replace(rank, world=4) for rank in job_of({"dp": 3, "tp": 1})]
@@ -147,7 +168,7 @@ def test_waits_in_a_circle_are_kept() -> None:
 
 
 def test_stacks_without_a_verdict() -> None:
-    """The odd ones are marked; a rank without a response has a cell and a reason, and no state is
+    """The odd one is marked; a rank without a response has a cell and a reason, and no state is
     claimed that samples cannot show."""
     ranks = job_of({"dp": 2, "tp": 4})
     frames = {seen.rank.number: seen.samples for seen in stuck_job(SIZES, CULPRIT).evidence.ranks}
