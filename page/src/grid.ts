@@ -118,18 +118,16 @@ export class Grid {
     const fills = state.fills[state.colouring];
     const column = state.classOf[state.colouring];
     // By class: to change the colour of the brush for each cell takes longer than to draw it.
-    const batches = new Map<string, number[]>();
+    const batches: number[][] = [];
     for (let place = 0; place < state.ranks.size; place++) {
-      const fill = column[place] < 0 ? "none" : fills[column[place]];
-      const faded = state.hasSelection && !state.selected[place];
-      const key = `${fill} ${faded ? 1 : 0}`;
-      if (!batches.has(key)) batches.set(key, []);
-      batches.get(key)!.push(place);
+      const faded = state.hasSelection && !state.selected[place] ? 1 : 0;
+      (batches[2 * (column[place] + 1) + faded] ??= []).push(place);
     }
     const isMarked = this.marked.length > 0;
-    for (const [key, places] of batches) {
-      const [fill, faded] = key.split(" ");
-      context.globalAlpha = faded === "1" ? 0.3 : 1;
+    for (const [key, places] of batches.entries()) {
+      if (!places) continue;
+      const fill = key < 2 ? "none" : fills[(key >> 1) - 1];
+      context.globalAlpha = key & 1 ? 0.3 : 1;
       context.fillStyle = colour(fill === "none" ? "line" : fill === "hot" ? "hot-fill" : `group-${fill}`);
       for (const place of places)
         if (!(isMarked && state.culprits[place])) context.fillRect(layout.at[2 * place] + 0.5, layout.at[2 * place + 1] + 0.5, inner, inner);

@@ -100,16 +100,22 @@ export class Ranks {
     return [...hosts].map(([host, some]) => `host=${quoted(host)},pid=${listed(formatNumbers(some))}`).join("; ");
   }
 
+  /** How many ranks have these coordinates; no more than one above `most` are counted. */
+  private matching(wanted: Set<number | null>[], most: number): number {
+    const { coordinates } = this.columns;
+    let found = 0;
+    for (let place = 0; place < this.size && found <= most; place++)
+      if (wanted.every((values, index) => values.has(coordinates[index][place]))) found++;
+    return found;
+  }
+
   /** `dp=7`, if the members are all ranks with these coordinates. */
   private byCoordinates(members: number[]): string {
     const { dimensions, coordinates } = this.columns;
     const terms: string[] = [];
     const wanted = coordinates.map((column) => new Set(members.map((place) => column[place])));
     if (!dimensions.length || wanted.some((values) => values.has(null))) return "";
-    let matching = 0;
-    for (let place = 0; place < this.size; place++)
-      if (wanted.every((values, index) => values.has(coordinates[index][place]))) matching++;
-    if (matching !== members.length) return "";
+    if (this.matching(wanted, members.length) !== members.length) return "";
     dimensions.forEach((name, index) => {
       const values = wanted[index] as Set<number>;
       if (values.size < this.extent(index).length) terms.push(`${name}=${listed(formatNumbers(values))}`);
