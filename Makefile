@@ -8,7 +8,7 @@ PINS := tests/constraints.txt
 INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
 WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo check unit test test-all gate lint coverage bench format docs reference gallery transcripts pins clean
+.PHONY: help demo check unit test test-all gate lint coverage bench format docs reference gallery transcripts page pins clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -69,6 +69,11 @@ gallery: $(VENV)/.tested-with ## run all jobs that hang, and write what rankdbg 
 
 transcripts: $(VENV)/.tested-with ## run the commands in README and docs, and put their output below them
 	$(BIN)/python docs/make_transcripts.py
+
+page: ## build the page of --html from page/ into the package; needs Node
+	npm --prefix page ci --no-audit --no-fund --silent
+	npm --prefix page run --silent check
+	npm --prefix page run --silent build
 
 pins: $(VENV)/.tested-with ## raise the versions in tests/constraints.txt, on purpose
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 --no-header --no-annotate \

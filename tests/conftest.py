@@ -35,6 +35,7 @@ ENGINES = {
     "kubernetes_cluster": "kubernetes",
     "real_kubernetes": "kubernetes",
     "ssh_hosts": "ssh",
+    "chromium_browser": "browser",
 }
 SLOW, QUICK = 20.0, 0.5  # seconds of a test with real jobs, roughly
 

@@ -63,6 +63,7 @@ class Cluster(ABC):
 
     target: str
     origin = ""  # shown in listings: where the data comes from; empty if obvious
+    saved = ""  # when the data was saved, as ISO 8601; empty: the job is asked now
     job_name = ""  # if the target is one job
     keeps_logs = False  # outside the disks of its nodes: fetch_logs() copies them
 

@@ -113,7 +113,8 @@ class JobVerdict(Result):
             return party.name
         return format_ranks(finding.ranks, self._among)
 
-    def _culprit_name(self, finding: Accusation) -> str:
+    def culprit_name(self, finding: Accusation) -> str:
+        """rank 3; ranks 0-3; task Trainer.step"""
         if finding.party is not None:
             return self._culprit(finding)
         return named(finding.ranks, self._among)
@@ -344,7 +345,7 @@ class JobVerdict(Result):
         if not waiting:
             return ""
         ranks = named([sign.seen.rank for sign in waiting], self.all_ranks)
-        text = f"{ranks} for {self._culprit_name(finding)}"
+        text = f"{ranks} for {self.culprit_name(finding)}"
         if finding.culprit is not None and finding.world is not None:
             culprit = finding.culprit
             names = words.WorldNames(finding.world, self.all_ranks)
@@ -357,7 +358,7 @@ class JobVerdict(Result):
         return text + (f" ({self.paths.line(frame)})" if frame else "")
 
     def culprit_text(self, finding: Accusation) -> str:
-        text = self._culprit_name(finding)
+        text = self.culprit_name(finding)
         if len(finding.signs) != 1 or finding.party is not None:
             return text
         rank = finding.signs[0].seen.rank

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.further_looks import find_verdict
 from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.investigations.results import Result
 from rankdbg.session import Session
 from rankdbg.text.amounts import counted
@@ -22,6 +23,7 @@ class SavedJob(Result):
     directory: str
     ranks: int  # how many
     size: int  # bytes
+    found: JobVerdict | None = None  # the verdict at that moment
 
     def as_json(self) -> dict[str, Any]:
         return {"directory": self.directory, "ranks": self.ranks, "bytes": self.size}
@@ -45,8 +47,9 @@ def save_job(session: Session, job: str | None, directory: str | Path) -> SavedJ
     """`directory`: a new one."""
     ranks = session.job(job, where=True)
     # A verdict needs what has happened over some time, which is gone when a snapshot is read.
-    find_verdict(HangInvestigation(session, ranks, ranks), load_hang_rules())
+    verdict, evidence = find_verdict(HangInvestigation(session, ranks, ranks), load_hang_rules())
     session.collect_all(ranks)
     session.save(directory)
     files = [path for path in Path(directory).rglob("*") if path.is_file()]
-    return SavedJob(str(directory), len(ranks), sum(path.stat().st_size for path in files))
+    size = sum(path.stat().st_size for path in files)
+    return SavedJob(str(directory), len(ranks), size, JobVerdict(verdict, evidence, ranks))

@@ -21,6 +21,7 @@ class GraphNode:
     title: str  # ranks 0-5,7; thread Prefetch (fetch data.py:41)
     detail: str = ""  # what it does, if it waits for nothing that is known
     accused: bool = False
+    ranks: tuple[Rank, ...] = ()  # none: a thread, a task or a process that is no rank
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,8 @@ class _Waits:
             return GraphNode(self._names[keys[0]])
         ranks = [self._ranks[key] for key in keys]
         title = named(ranks, self._found.all_ranks)
-        return GraphNode(title, self._detail(keys[0]), keys[0] in self._accused)
+        accused = keys[0] in self._accused
+        return GraphNode(title, self._detail(keys[0]), accused, tuple(ranks))
 
     def _detail(self, key: str) -> str:
         return "" if key in self._waiting else self._says.get(key, "")

@@ -112,6 +112,7 @@ class Snapshot(Cluster):
         if self._by_process:
             self._find_processes()
         self.origin = f"snapshot of {head.get('target')} at {head.get('saved')}"
+        self.saved = str(head.get("saved") or "")
 
     def nodes(self) -> list[str]:
         return list(self._folders)

@@ -13,6 +13,7 @@
   rankdbg stacks dumps/ rank7.txt     stack dumps that py-spy, pystack, gdb,
                                       cuda-gdb or faulthandler have written
   py-spy dump -p 4711 | rankdbg stacks -
+  rankdbg stacks --html FILE          a page to look at and to send
   rankdbg stacks --save DIR           save it; open it with -t snapshot:DIR
 
 Several samples show which ranks move. A rank whose agent does not respond is read with
@@ -24,10 +25,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_common, add_save, positive, split_words
+from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
@@ -83,6 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--locals", action="store_true", help="show local variables of user code")
     parser.add_argument("--full", action="store_true", help="show all library frames")
+    add_html(parser)
     add_save(parser)
 
 
@@ -113,12 +117,17 @@ def run(options: argparse.Namespace) -> int:
         raise BadInput("stack dumps are shown as they are, without --core, --cuda and --children")
     if options.tasks and (options.files or options.core or options.cuda):
         raise BadInput("--tasks cannot be used with --core, --cuda or stack dumps")
+    check_html(options)
     read = _of_dumps if options.files else _of_files if options.core else _of_job
     merged = read(options)
     if options.json:
         print_json("stacks", merged.as_json())
     else:
         print_stacks(Terminal(), merged, full=options.full, with_locals=options.locals)
+    if options.html is not None:
+        from rankdbg.frontends.html.job_document import document_of_stacks
+
+        write_html(options, partial(document_of_stacks, merged), "stacks", *_origin(options))
     if options.save:
         sys.stderr.write(f"saved; open it with: rankdbg stacks -t snapshot:{options.save}\n")
     return 0 if merged.seen else 1
@@ -145,7 +154,15 @@ def _of_job(options: argparse.Namespace) -> MergedStacks:
         )
         if options.save:
             session.save(options.save)
+        options.origin = session.cluster.target, session.cluster.saved
     return merged
+
+
+def _origin(options: argparse.Namespace) -> tuple[str, str]:
+    """Where the stacks are from, and when they were saved."""
+    files: list[str] = options.core or options.files
+    found: tuple[str, str] = (", ".join(files), "") if files else options.origin
+    return found
 
 
 def _of_dumps(options: argparse.Namespace) -> MergedStacks:

@@ -5,6 +5,7 @@
   rankdbg why dumps/ rank7.txt       judge stack dumps that others have written
   rankdbg why --rules mine.toml      try your own rules first
   rankdbg why --graph [FILE.svg]     draw who waits for whom
+  rankdbg why --html FILE            a page to look at and to send: one file, opens offline
   rankdbg why --save DIR             save it; open it with -t snapshot:DIR
 
 Examines states, stacks, waits and collectives several times: a rank that makes progress is
@@ -18,10 +19,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput, NodeFailed, NoJob, NoLogs, RankdbgError
-from rankdbg.frontends.cli import add_common, add_save, positive, seconds, split_words
+from rankdbg.frontends.cli import (
+    add_common,
+    add_save,
+    positive,
+    seconds,
+    split_words,
+)
+from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
@@ -63,6 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="draw who waits for whom, here or in FILE.svg or FILE.dot",
     )
+    add_html(parser)
     add_save(parser)
 
 
@@ -70,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     split_words(options)
     if options.graph is not None:
         _check_graph(options)
+    check_html(options)
     if options.files:
         return _judge_dumps(options)
     try:
@@ -100,7 +111,7 @@ def _judge_dumps(options: argparse.Namespace) -> int:
 
     rules = load_hang_rules(options.rules)
     job = read_stack_dumps(options.files, sys.stdin.buffer)
-    _show(job.verdict(selection.parse(options.ranks), rules), options)
+    _show(job.verdict(selection.parse(options.ranks), rules), options, ", ".join(options.files))
     return 0
 
 
@@ -118,14 +129,22 @@ def _judge_ended(options: argparse.Namespace, error: RankdbgError) -> int:
             diagnosis = LogDiagnosis.of(read_once(source), rules, source.state)
     except (NoJob, NoLogs, NodeFailed):
         raise error from None
-    _show(of_ended_job(diagnosis), options)
+    _show(of_ended_job(diagnosis), options, ", ".join(options.target or ()))
     return 0
 
 
-def _show(found: JobVerdict, options: argparse.Namespace) -> None:
+def _show(found: JobVerdict, options: argparse.Namespace, target: str, saved: str = "") -> None:
+    """`target`: where the data is from; `saved`: when, if not now."""
     _print(found, options.json)
-    if options.graph is None:
-        return
+    if options.graph is not None:
+        _show_graph(found, options)
+    if options.html is not None:
+        from rankdbg.frontends.html.job_document import document_of
+
+        write_html(options, partial(document_of, found), "why", target, saved)
+
+
+def _show_graph(found: JobVerdict, options: argparse.Namespace) -> None:
     from rankdbg.frontends.reports.graph_files import save_graph
     from rankdbg.frontends.reports.wait_graphs import print_graph
     from rankdbg.frontends.terminal import Terminal
@@ -170,7 +189,7 @@ def _judge_job(options: argparse.Namespace) -> int:
             from rankdbg.investigations.verdicts_with_logs import with_logs
 
             found = with_logs(found, session, options.job)
-        _show(found, options)
+        _show(found, options, session.cluster.target, session.cluster.saved)
         if options.save:
             session.save(options.save)
             sys.stderr.write(f"saved; open it with: rankdbg why -t snapshot:{options.save}\n")

@@ -1,0 +1,132 @@
+// What the page is given. src/rankdbg/frontends/html/document.py has the same types and says more.
+
+/** Places of ranks in the table: `0-6,8`. */
+export type RankSet = string;
+
+export interface RankColumns {
+  numbers: (number | null)[];
+  roles: string[];
+  role: number[];
+  hosts: string[];
+  host: number[];
+  states: string[];
+  state: number[];
+  pids: number[];
+  locals: (number | null)[];
+  dimensions: string[];
+  coordinates: (number | null)[][];
+  outside: RankSet;
+  notes: string[];
+  note: number[];
+}
+
+export interface Fact {
+  name: string;
+  text: string;
+  tag: string;
+  more: string;
+}
+
+export interface ChainNode {
+  kind: string;
+  role: string;
+  title: string;
+  lines: string[];
+  ranks: RankSet;
+  hot: boolean;
+}
+
+export interface ChainEdge {
+  source: number;
+  target: number;
+  label: string;
+}
+
+export interface VerdictView {
+  stuck: boolean;
+  state: string;
+  says: string;
+  title: string;
+  subtitle: string;
+  facts: Fact[];
+  further: Fact[][];
+  confidence: string;
+  evidence: string[];
+  culprits: RankSet;
+  mark: string;
+  waiting: RankSet;
+  nodes: ChainNode[];
+  edges: ChainEdge[];
+  left_out: number;
+  notes: string[];
+  logs: string;
+}
+
+export interface ColourClass {
+  text: string;
+  at: string;
+  says: string;
+  code: boolean;
+  ranks: RankSet;
+}
+
+export interface Colouring {
+  name: string;
+  columns: string[];
+  classes: ColourClass[];
+}
+
+export interface EqualStacks {
+  frames: number[];
+  moving: boolean;
+  ranks: RankSet;
+}
+
+export interface ThreadView {
+  name: string;
+  groups: EqualStacks[];
+}
+
+export interface FrameView {
+  function: string;
+  at: string;
+  file: string;
+  line: number;
+  own: boolean;
+}
+
+export interface LaneRow {
+  ranks: RankSet;
+  text: string;
+  mark: string;
+}
+
+export interface Lane {
+  group: string;
+  groups: number;
+  operation: string;
+  members: RankSet;
+  entered: RankSet;
+  missing: RankSet;
+  seconds: number | null;
+  waits: boolean;
+  rows: LaneRow[];
+}
+
+export interface PageDocument {
+  schema: string;
+  version: string;
+  command: string;
+  job: string;
+  target: string;
+  time: string;
+  ranks: RankColumns;
+  verdict: VerdictView;
+  colourings: Colouring[];
+  frames: FrameView[];
+  threads: ThreadView[];
+  samples: number;
+  lanes: Lane[];
+  more_lanes: number;
+  sentences: string[];
+}

@@ -1,0 +1,74 @@
+"""A verdict, or stacks alone -> the document of their page. Pure: who asked, and when, is given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rankdbg._version import __version__
+from rankdbg.frontends.html.document import SCHEMA, PageDocument
+from rankdbg.frontends.html.lane_views import LaneViews
+from rankdbg.frontends.html.rank_table import RankTable
+from rankdbg.frontends.html.stack_views import StackViews
+from rankdbg.frontends.html.verdict_views import verdict_view
+from rankdbg.investigations.collective_waits import CollectiveWaits
+from rankdbg.investigations.collective_words import capital
+from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.judgement import Verdict
+
+
+@dataclass(frozen=True)
+class PageOrigin:
+    """Where the data of a page comes from."""
+
+    command: str  # rankdbg why
+    target: str
+    time: str  # as ISO 8601
+
+
+def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
+    table = RankTable(found)
+    stacks = StackViews(found, table)
+    lanes = LaneViews(CollectiveWaits(found.evidence.worlds, (), found.all_ranks), table)
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "command": origin.command,
+        "job": found.all_ranks[0].job if found.all_ranks else "",
+        "target": origin.target,
+        "time": origin.time,
+        "ranks": table.columns,
+        "verdict": verdict_view(found, table),
+        "colourings": stacks.colourings,
+        "frames": stacks.frames,
+        "threads": stacks.threads,
+        "samples": stacks.samples,
+        "lanes": lanes.lanes,
+        "more_lanes": lanes.left_out,
+        "sentences": lanes.sentences,
+    }
+
+
+def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument:
+    """Without a verdict: what is drawn apart is the smallest of the groups that `stacks` calls odd."""
+    seen = [Seen(s.rank, samples=s.samples, silence=s.why) for s in merged.seen]
+    seen += [Seen(s.rank, silence=s.reason) for s in merged.no_response]
+    looked_at = {each.rank.process for each in seen}
+    others = [rank for rank in merged.all_ranks if rank.process not in looked_at]
+    found = JobVerdict(
+        Verdict("unclear"), Evidence(seen, others=others), merged.all_ranks, merged.notes
+    )
+    document = document_of(found, origin)
+    odd = merged.odd[0].members if merged.odd else ()
+    document["verdict"] = {
+        **document["verdict"],
+        "title": f"{capital(merged.summary())}.",
+        "says": "",
+        "evidence": [],
+        "culprits": RankTable(found).set_of(odd),
+        "mark": "odd ones out",
+    }
+    # Samples alone do not tell waiting from working.
+    document["colourings"] = document["colourings"][:1]
+    return document

@@ -1,0 +1,130 @@
+"""One self-contained HTML file: the built page, with its document inside.
+
+What a job says is only ever data: it is in a script element of type JSON, in which no `<`, `>` or
+`&` is left, and the page shows it as text. The policy of the file allows this one script and this
+one style by their hashes, and no address at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from rankdbg.errors import BadInput
+from rankdbg.files import private_files
+from rankdbg.frontends.html.document import PageDocument
+from rankdbg.investigations.documents import finite
+from rankdbg.text.escapes import visible, visible_line
+
+BUILT = Path(__file__).with_name("built")
+# Inside of a script element these could end it, or begin a comment.
+_ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<noscript>This report needs JavaScript. It loads nothing from the network.</noscript>
+<script type="application/json" id="document">{document}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def check_place(name: str) -> None:
+    """Before a long question is asked: whether the file can be written at all."""
+    path = Path(name)
+    folder = path.parent
+    if not name or name == "-":
+        raise BadInput(f"invalid --html {name!r}: expected the name of a file")
+    if path.is_dir():
+        raise _cannot_write(name, "it is a directory")
+    if not folder.is_dir():
+        raise _cannot_write(name, f"there is no directory {folder}")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise _cannot_write(name, "permission denied")
+
+
+def write_page(document: PageDocument, name: str) -> None:
+    """Whole or not at all: a reader never opens half a report. Its owner alone can read it."""
+    path = Path(name)
+    text = page_text(document)
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    is_special = path.exists() and not path.is_file()  # /dev/stdout, a pipe
+    try:
+        with private_files.open_file(path if is_special else partial, "w", "utf-8") as file:
+            file.write(text)
+        if not is_special:
+            partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise _cannot_write(name, error.strerror or str(error)) from None
+
+
+def page_text(document: PageDocument) -> str:
+    style, script = _built("page.css"), _built("page.js")
+    title = f"{document['verdict']['title']} {document['job']}".strip()
+    return _PAGE.format(
+        policy=_policy(style, script),
+        title=escape(visible_line(title)),
+        style=style,
+        document=embedded(document),
+        script=script,
+    )
+
+
+def embedded(document: PageDocument) -> str:
+    """JSON that is safe inside of a script element."""
+    text = json.dumps(_visible(finite(document)), allow_nan=False, separators=(",", ":"))
+    for character, spelled in _ESCAPED.items():
+        text = text.replace(character, spelled)
+    return text
+
+
+def _visible(value: Any) -> Any:
+    """Nothing that hides or turns around, in any text."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, dict):
+        return {key: _visible(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_visible(item) for item in value]
+    return value
+
+
+def _policy(style: str, script: str) -> str:
+    return (
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _built(name: str) -> str:
+    return (BUILT / name).read_text("utf-8")
+
+
+def _cannot_write(name: str, why: str) -> BadInput:
+    return BadInput(
+        f"cannot write {visible_line(name)}: {why}", hint="--html needs a writable file"
+    )
