@@ -4,7 +4,7 @@
   rankdbg stacks -t snapshot:DIR
   rankdbg ask all loss -t snapshot:DIR        variables that were saved
   rankdbg why -t snapshot:DIR                 the verdict at that moment
-  rankdbg save DIR --html FILE                and a page with it, to look at and to send
+  rankdbg save DIR --html FILE                and a page to look at
 
 Saves the list of ranks, the stacks of all threads with their variables, versions,
 command lines and the environment as plain files that only you can read. Values

@@ -5,7 +5,7 @@
   rankdbg why dumps/ rank7.txt       judge stack dumps that others have written
   rankdbg why --rules mine.toml      try your own rules first
   rankdbg why --graph [FILE.svg]     draw who waits for whom
-  rankdbg why --html FILE            a page to look at and to send: one file, opens offline
+  rankdbg why --html FILE            a page to look at and to send
   rankdbg why --save DIR             save it; open it with -t snapshot:DIR
 
 Examines states, stacks, waits and collectives several times: a rank that makes progress is

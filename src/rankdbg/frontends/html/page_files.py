@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rankdbg.errors import BadInput
+from rankdbg.errors import BadInput, shortened
 from rankdbg.files import private_files
 from rankdbg.frontends.html.document import PageDocument
 from rankdbg.investigations.documents import finite
@@ -49,23 +49,32 @@ _PAGE = """\
 
 def check_place(name: str) -> None:
     """Before a long question is asked: whether the file can be written at all."""
-    path = Path(name)
-    folder = path.parent
     if not name or name == "-":
         raise BadInput(f"invalid --html {name!r}: expected the name of a file")
-    if path.is_dir():
-        raise _cannot_write(name, "it is a directory")
+    try:
+        why = _why_not(Path(name))
+    except OSError as error:
+        why = error.strerror or str(error)
+    if why:
+        raise _cannot_write(name, why)
+
+
+def _why_not(path: Path) -> str:
+    """Why it cannot be written; `` if it can."""
+    folder = path.parent
     if not folder.is_dir():
-        raise _cannot_write(name, f"there is no directory {folder}")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise _cannot_write(name, "permission denied")
+        return f"there is no directory {shortened(str(folder), 200)}"
+    if path.is_dir():
+        return "it is a directory"
+    is_there = path.exists()  # raises OSError for a name that is too long
+    return "" if os.access(path if is_there else folder, os.W_OK) else "permission denied"
 
 
 def write_page(document: PageDocument, name: str) -> None:
     """Whole or not at all: a reader never opens half a report. Its owner alone can read it."""
     path = Path(name)
     text = page_text(document)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial = path.with_name(f".rankdbg-page-{os.getpid()}.partial")
     is_special = path.exists() and not path.is_file()  # /dev/stdout, a pipe
     try:
         with private_files.open_file(path if is_special else partial, "w", "utf-8") as file:
@@ -126,5 +135,6 @@ def _built(name: str) -> str:
 
 def _cannot_write(name: str, why: str) -> BadInput:
     return BadInput(
-        f"cannot write {visible_line(name)}: {why}", hint="--html needs a writable file"
+        f"cannot write {shortened(visible_line(name), 200)}: {why}",
+        hint="--html needs a writable file",
     )

@@ -101,6 +101,7 @@ def test_the_file_is_whole_and_private(tmp_path: Path) -> None:
         ("-", "expected the name of a file"),
         ("folder", "it is a directory"),
         ("missing/report.html", "there is no directory"),
+        ("a" * 300, "File name too long"),
     ],
 )
 def test_a_place_that_cannot_be_written(
