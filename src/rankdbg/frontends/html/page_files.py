@@ -14,10 +14,10 @@ import os
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rankdbg.errors import BadInput, shortened
-from rankdbg.files import private_files
+from rankdbg.files import whole_files
 from rankdbg.frontends.html.document import PageDocument
 from rankdbg.investigations.documents import finite
 from rankdbg.text.escapes import visible, visible_line
@@ -66,24 +66,29 @@ def _why_not(path: Path) -> str:
         return f"there is no directory {shortened(str(folder), 200)}"
     if path.is_dir():
         return "it is a directory"
-    is_there = path.exists()  # raises OSError for a name that is too long
-    return "" if os.access(path if is_there else folder, os.W_OK) else "permission denied"
+    if path.exists():  # raises OSError for a name that is too long
+        if not os.access(path, os.W_OK):
+            return "permission denied"
+        if not path.is_file():
+            return ""
+    whole_files.check_directory(path)
+    return ""
 
 
 def write_page(document: PageDocument, name: str) -> None:
     """Whole or not at all: a reader never opens half a report. Its owner alone can read it."""
     path = Path(name)
     text = page_text(document)
-    partial = path.with_name(f".rankdbg-page-{os.getpid()}.partial")
     is_special = path.exists() and not path.is_file()  # /dev/stdout, a pipe
     try:
-        with private_files.open_file(path if is_special else partial, "w", "utf-8") as file:
+        with _special_file(path) if is_special else whole_files.open_whole(path) as file:
             file.write(text)
-        if not is_special:
-            partial.replace(path)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise _cannot_write(name, error.strerror or str(error)) from None
+
+
+def _special_file(path: Path) -> IO[str]:
+    return open(path, "w", encoding="utf-8", errors="replace")
 
 
 def page_text(document: PageDocument) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rankdbg.errors import BadInput
-from rankdbg.files import foreign_files
+from rankdbg.files import foreign_files, whole_files
 from rankdbg.frontends import json_comments
 
 NAME = "rankdbg"
@@ -168,11 +168,5 @@ def _replace(path: Path, text: str) -> None:
     owner alone; another keeps its mode."""
     path.parent.mkdir(parents=True, exist_ok=True)
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600
-    partial = path.with_name(f".{path.name}.rankdbg-{os.getpid()}")
-    try:
-        with open(partial, "x", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(text)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_files.open_whole(path, mode) as file:
+        file.write(text)

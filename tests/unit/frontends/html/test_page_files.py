@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -102,6 +103,7 @@ def test_the_file_is_whole_and_private(tmp_path: Path) -> None:
         ("folder", "it is a directory"),
         ("missing/report.html", "there is no directory"),
         ("a" * 300, "File name too long"),
+        ("/proc/report.html", "cannot write /proc/report.html: "),
     ],
 )
 def test_a_place_that_cannot_be_written(
@@ -112,6 +114,15 @@ def test_a_place_that_cannot_be_written(
     (tmp_path / "folder").mkdir()
     with pytest.raises(BadInput, match=why):
         check_place(name)
+
+
+def test_a_link_that_lies_where_others_may_write(tmp_path: Path) -> None:
+    """Another user has laid one for this process, under a name that could be guessed."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / f".rankdbg-page-{os.getpid()}.partial").symlink_to(precious)
+    write_page(document(), str(tmp_path / "report.html"))
+    assert precious.read_text() == "precious"
 
 
 def test_a_disk_that_is_full() -> None:
