@@ -40,13 +40,18 @@ def in_thread(work: Any, *arguments: Any) -> threading.Thread:
     return thread
 
 
+def receive_all(stream: Stream) -> None:
+    while not stream.ended:
+        stream.receive()
+
+
 def test_bytes_arrive_in_order() -> None:
     """However many; then the end, after which nothing can be sent."""
     line = Line()
     here, there = line.ends
     data = os.urandom(3 * WINDOW)
     in_thread(lambda: (here.send(data), here.finish()))
-    in_thread(lambda: [None for _ in iter(here.receive, None) if not here.ended])
+    in_thread(receive_all, here)
     heard = bytearray()
     while portion := there.receive():
         assert len(portion) <= PORTION
