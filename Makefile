@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # These very versions: a new ruff, pytest or Ray must not turn a green commit red. `make pins` raises them.
 PINS := tests/constraints.txt
 INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
-WORKERS := -n 3 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo check unit test test-all gate lint coverage bench format docs reference gallery transcripts page pins clean
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jobs import Job
+from leftovers import computing_threads
 from waiting import TEST_SECONDS
 
 # How long an example takes says more about what else runs on the machine.
@@ -97,6 +99,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: -seconds[item.path])
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: half a million objects that the garbage collector of each worker
+    would go through again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 def _engines(item: pytest.Item) -> set[str]:
     module = getattr(item, "module", None)
     origins = (
@@ -115,6 +124,14 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
             report.outcome = "failed"
             report.longrepr = f"{reason}, and CI has it"
     return report
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_thread_computes_on() -> Iterator[None]:
+    """Of a file whose tests have ended: it would slow down all tests that this worker has yet to run."""
+    yield
+    computing = computing_threads()
+    assert not computing, f"these threads compute on after their tests: {', '.join(computing)}"
 
 
 @pytest.fixture

@@ -165,6 +165,7 @@ def test_why(slurm: SlurmCluster, training: str) -> None:
     assert slurm.cli("continue", *target).returncode == 0
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_break_list_cast_continue(slurm: SlurmCluster, training: str) -> None:
     """A break in a rank far away stops it, and it goes on when told to."""

@@ -30,6 +30,7 @@ from editor import (
 )
 from jobs import PROGRAMS, TORCHRUN, Job
 from rankdbg.types import Answer
+from tiers import chiefly
 from waiting import PATIENCE, wait_for
 
 pytest.importorskip("debugpy", reason="needs debugpy")
@@ -81,7 +82,8 @@ def editor(server: DapServer) -> Iterator[Editor]:
 # --- what an editor gets ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", chiefly([8], [2, 8]))
+@pytest.mark.slow
 def test_one_attach_stops_all_torch_ranks_at_a_breakpoint(job: Job, count: int) -> None:
     """Each rank is a session of its own, named by rank and coordinates, and stops in a frame
     that was running when the editor came."""
@@ -234,7 +236,7 @@ def test_rank_that_waits_in_a_collective_is_said_to(job: Job) -> None:
         editor.leave()
 
 
-@pytest.mark.parametrize("options", [(), ("--no-tensor-summary",)])
+@pytest.mark.parametrize("options", chiefly([()], [(), ("--no-tensor-summary",)]))
 def test_tensors_are_summed_up(job: Job, options: tuple[str, ...]) -> None:
     """Shape, dtype, device, min, mean and max come first in variables and hovers, unless that
     is turned off."""

@@ -82,6 +82,7 @@ def slurm() -> Iterator[SlurmCluster]:
         yield cluster
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_slurm(slurm: SlurmCluster, tmp_path: Path) -> None:
     """The batch script's output by scontrol, the tasks' by what srun was told, each once though
@@ -178,6 +179,7 @@ def start_on(hosts: Hosts, rank: int, talk: Path) -> None:
     hosts.run(name, f"sh {script} </dev/null >/dev/null 2>&1 &")
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_ssh(tmp_path: Path) -> None:
     """Each host's files are read there; given paths too, with -t. A host that is gone is named."""

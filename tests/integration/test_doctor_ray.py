@@ -146,6 +146,7 @@ def test_an_actor_that_fails(start: Callable[[str], Driver], how: str, mode: str
     wait_for(lambda: pid in driver.log.read_text().replace("pid: ", "pid="), pid)
 
 
+@pytest.mark.extra
 def test_on_the_command_line(cluster: RayCluster, start: Callable[[str], Driver]) -> None:
     """The same for a user, on 80 columns, with exit status 1; the session that the tests share is
     no job beside it."""

@@ -213,7 +213,8 @@ def test_nothing_is_left_of_a_client_that_was_killed(hang: HangingDemo) -> None:
 
 def test_control_stops_ranks_only_where_it_is_allowed(job: Job) -> None:
     """A rank is paused, asked by pdb, and continues; breaks are set, listed and cleared."""
-    job.start_ranks("loops", "loops")
+    program = PROGRAMS / "dap_loop.py"  # which leaves the processors to others
+    job.start(sys.executable, PROGRAMS / "launch.py", 2, program, "loops", "loops")
     job.wait_for(lambda ranks: len(ranks) == 2 and all(rank.agent for rank in ranks))
 
     async def ask(agent: Agent) -> None:
@@ -230,7 +231,7 @@ def test_control_stops_ranks_only_where_it_is_allowed(job: Job) -> None:
         assert (await agent.ask("cast", command="q")).is_error
         resumed = await agent.ask("continue")
         assert [group["state"] for group in resumed.document["groups"]] == ["ended"]
-        place = {"place": f"{PROGRAMS / 'behave.py'}:1", "log": "x"}
+        place = {"place": f"{program}:1", "log": "x"}
         for action in ("set", "list", "clear"):
             answer = await agent.ask("break", action=action, **(place if action == "set" else {}))
             assert not answer.is_error, answer.text

@@ -15,6 +15,7 @@ PROGRAM = PROGRAMS / "parallel_torch.py"
 pytestmark = [pytest.mark.slow]
 
 
+@pytest.mark.extra
 def test_each_fault_in_its_model(job: Job, tmp_path: Path) -> None:
     """Nothing is reported of all models before, and of the healthy one afterwards."""
     start(job, PROGRAM, 4, tmp_path)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
-from tiers import also_without
+from tiers import also_without, chiefly
 from waiting import PATIENCE, wait_for
 
 # Of rank 0, which looks again and again whether rank 1 has come.
@@ -62,7 +62,7 @@ with_and_without = pytest.mark.parametrize("agent", [True, False], ids=["agent",
 
 
 @also_without
-@pytest.mark.parametrize("kind", WAKES_UP)
+@pytest.mark.parametrize("kind", chiefly(WAKES_UP[:4] + WAKES_UP[-1:], WAKES_UP))
 def test_wait_that_wakes_up_to_look_again(job: Job, kind: str, agent: bool) -> None:
     """Is no progress: the job is stuck, by the rank that waits for a lock."""
     for verdict, said in verdicts(job, kind, agent, "stuck"):
@@ -137,6 +137,7 @@ def test_rank_that_polls_in_mpi(job: Job, agent: bool) -> None:
     assert verdict["waiting"] == "0", verdict
 
 
+@pytest.mark.extra
 @needs_mpi
 @also_without
 def test_all_ranks_poll_in_mpi(job: Job, agent: bool) -> None:
@@ -151,7 +152,7 @@ def test_all_ranks_poll_in_mpi(job: Job, agent: bool) -> None:
 
 
 @needs_mpi
-@with_and_without
+@also_without
 def test_steps_between_polls_of_mpi(job: Job, agent: bool) -> None:
     """The twin: rank 0 is always found in the same barrier, but its step is another one."""
     verdict = verdict_on_mpi(job, "steps", agent, lambda verdict: verdict["state"] != "starting")

@@ -36,6 +36,7 @@ def short_path() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 @pytest.mark.timeout(2 * TEST_SECONDS)
 def test_workers_under_nsys(short_path: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from jobs import PROGRAMS, Job
 from rankdbg.types import Answer, Rank
 from rosters import all_wait, has_kinds, kinds, numbers, of_kind
+from tiers import chiefly
 from waiting import wait_for
 
 METHODS = ("fork", "spawn", "forkserver")
@@ -33,7 +34,7 @@ def test_children_are_the_ranks(job: Job, method: str, how: str) -> None:
     assert launcher.process.start <= min(r.process.start for r in of_kind(ranks, "rank"))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", chiefly(["fork"], METHODS))
 def test_unnumbered_children_are_in_order(job: Job, method: str) -> None:
     """Children without a number are numbered in the order in which they were made."""
     start(job, "run_children.py", method, "by_nothing", 4)
@@ -60,6 +61,7 @@ def test_pool_in_a_worker(job: Job) -> None:
     assert numbers(ranks) == [0, 1]
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_torch_spawn(job: Job, tmp_path: Path) -> None:
     """With torch.multiprocessing.spawn the number is the one that torch has, not the order."""
@@ -85,7 +87,7 @@ def indices(job: Job, workers: list[Rank]) -> dict[int, int] | None:
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("kind", ["pool", "futures"])
-@pytest.mark.parametrize("rank", ["5", None])
+@pytest.mark.parametrize("rank", chiefly([None], ["5", None]))
 def test_pools_are_children(job: Job, kind: str, method: str, rank: str | None) -> None:
     """The workers of a Pool and of concurrent.futures are children, of a rank with a number
     and of a process without one, which is rank 0."""

@@ -18,6 +18,7 @@ from rankdbg.errors import RankdbgError
 from rankdbg.session import Session
 from rankdbg.types import Answer, Silence
 from slurm_cluster import SlurmCluster, running_cluster
+from tiers import chiefly
 from waiting import wait_for
 
 BEHAVE = PROGRAMS / "behave.py"
@@ -210,7 +211,7 @@ def test_node_that_slurm_knows_to_be_lost(slurm: SlurmCluster, eight: str, lost:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unread", [False, True])
+@pytest.mark.parametrize("unread", chiefly([True], [False, True]))
 def test_node_lost_in_the_middle(slurm: SlurmCluster, eight: str, unread: bool) -> None:
     """When the step's daemon on a node is killed, only the ranks there are silent, with a reason,
     also if it had not read all that it was sent (its connection is then reset, not closed); and

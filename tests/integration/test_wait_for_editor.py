@@ -67,6 +67,7 @@ def test_every_python(job: Job, version: str) -> None:
     stop_in_first_line(job, process)
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_ranks_of_torchrun(job: Job) -> None:
     """They wait, and torchrun itself does not."""

@@ -264,6 +264,7 @@ def test_a_shell_lists_what_it_has_let_go_on(stops: Stops) -> None:
     assert result.stdout.rstrip().splitlines()[-1] in ("no rank is stopped", "not stopped: 1")
 
 
+@pytest.mark.extra
 @pytest.mark.slow
 def test_ranks_of_other_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A rank goes on there, one is killed there, and a new one stops there."""

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, command
+from tiers import chiefly
 from waiting import PATIENCE, wait_for
 from watching import QUICK, WATCHED, Watch
 
@@ -241,7 +242,10 @@ def test_hang_of_known_age(job: Job, tmp_path: Path) -> None:
         assert report["stuck"] is True
 
 
-@pytest.mark.parametrize("program", ["behave.py", "hangs/idle_http_server.py"])
+WELL = ["behave.py", "hangs/idle_http_server.py"]
+
+
+@pytest.mark.parametrize("program", chiefly(WELL[1:], WELL))
 def test_job_without_a_hang_is_not_accused(job: Job, tmp_path: Path, program: str) -> None:
     """One that computes, and one that waits for work, at the first look and later."""
     words = (sys.executable, PROGRAMS / "launch.py", "2", PROGRAMS / program)

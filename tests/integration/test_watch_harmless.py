@@ -269,7 +269,7 @@ def _children(pid: int, word: str) -> list[int]:
 # --- signals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGTERM"])
+@pytest.mark.parametrize("name", chiefly(["SIGUSR1", "SIGTERM"], ["SIGUSR1", "SIGUSR2", "SIGTERM"]))
 def test_signal_is_passed_on_when_evidence_is_there(job: Job, tmp_path: Path, name: str) -> None:
     """What can be seen is collected first, with the reason; a job that is well is not accused."""
     with signalled(job, tmp_path, "--grace", "30") as watch:

@@ -162,6 +162,7 @@ def test_signal_of_the_batch_script(slurm: SlurmCluster, tmp_path: Path) -> None
     batch.end()
 
 
+@pytest.mark.extra
 def test_element_of_an_array_as_target(slurm: SlurmCluster, tmp_path: Path) -> None:
     """One that ends does not look like the others, which run on under the same number."""
     options = ("-N1", "-n1", "--array=1-2")

@@ -221,6 +221,7 @@ def test_resources_that_are_held(stories: Stories) -> None:
     assert "held by Keeper 0" in found["findings"][0]["says"]
 
 
+@pytest.mark.extra
 def test_placement_group(stories: Stories) -> None:
     """One that no cluster of this size can have; one whose place a task at work has."""
     stories.start("group", "group_wait", "group_twin")
