@@ -34,7 +34,9 @@ now = False  # in this step
 
 
 def flip(tensor):
-    tensor.detach().view(-1).view(torch.int32)[3] ^= 1 << 22
+    """Of the largest number: half of one that happens to be near 0 may be lost in rounding."""
+    numbers = tensor.detach().view(-1)
+    numbers.view(torch.int32)[numbers.abs().argmax()] ^= 1 << 22
 
 
 class IntoParts(torch.autograd.Function):
