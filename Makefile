@@ -7,8 +7,9 @@ BIN := $(VENV)/bin
 PINS := tests/constraints.txt
 INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
 WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
+GATE = $(BIN)/python tests/gate.py $(WORKERS)
 
-.PHONY: help demo check unit test test-all gate lint coverage bench format docs reference gallery transcripts page pins clean
+.PHONY: help demo check unit test test-all gate compiled lint coverage bench format docs reference gallery transcripts page pins clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -23,19 +24,21 @@ unit: $(VENV)/.checked-with
 	$(BIN)/pytest -n 2 --without-torch -m "not slow and not extra" tests/unit
 
 test: $(VENV)/.tested-with ## install what the tests need, and run them
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory gate
+	@$(MAKE) --no-print-directory -j 2 lint compiled
+	$(GATE)
 
 test-all: $(VENV)/.tested-with ## the same, with every further case of what `make test` tries
-	@$(MAKE) --no-print-directory lint
-	@RANKDBG_TEST_HANGS=all $(MAKE) --no-print-directory gate TIER=--all
+	@$(MAKE) --no-print-directory -j 2 lint compiled
+	RANKDBG_TEST_HANGS=all $(GATE) --all
+
+gate: compiled
+	$(GATE)
 
 # Compiled once: each of some thousand processes that the tests start would compile what it imports,
 # and each of pytest's would rewrite all tests, where PYTHONDONTWRITEBYTECODE is set.
-gate: $(VENV)/.tested-with
+compiled: $(VENV)/.tested-with
 	@$(BIN)/python -m compileall -qq -j 0 src tests || true
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -qq --collect-only >/dev/null || true
-	$(BIN)/python tests/gate.py $(TIER) $(WORKERS)
 
 lint: $(VENV)/.checked-with ## ruff and mypy
 	$(BIN)/ruff check .
