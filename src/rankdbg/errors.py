@@ -91,7 +91,7 @@ class SnapshotError(RankdbgError):
 
 
 class DamagedSnapshot(SnapshotError):
-    """A file of it cannot be used: nothing is answered, as if that file were not there."""
+    """One of its files cannot be used. No answer is given without that file."""
 
 
 class NoLogs(RankdbgError):

@@ -6,31 +6,37 @@ import threading
 import time
 from pathlib import Path
 
-LOOKS = 20  # in a second
-MOSTLY = 0.7  # of the time: another process may have the processor for a while
+LOOKS = 4  # in a second
+MOSTLY = 0.7  # of the time
 
 
 def computing_threads() -> list[str]:
-    """The threads that have taken the processor for a whole second, this one apart. If there are
-    none it takes no time: a thread that did not compute between two looks is not looked at again."""
+    """The threads that compute for a whole second, or would if they had a processor, this one apart.
+    A thread that has rested is not looked at again."""
     suspects = {
         thread.native_id: thread.name
         for thread in threading.enumerate()
         if thread is not threading.current_thread() and thread.native_id
     }
-    used: dict[int, float] = {}
-    begun = {native: _cpu_seconds(native) for native in suspects}
-    for look in range(1, LOOKS + 1):
+    begun = {native: _runnable_seconds(native) for native in suspects}
+    started = time.monotonic()
+    for _ in range(LOOKS):
         if not suspects:
             return []
         time.sleep(1 / LOOKS)
-        used = {native: _cpu_seconds(native) - begun[native] for native in suspects}
-        suspects = {n: name for n, name in suspects.items() if used[n] > MOSTLY * look / LOOKS}
+        least = MOSTLY * (time.monotonic() - started)
+        suspects = {
+            native: name
+            for native, name in suspects.items()
+            if _runnable_seconds(native) - begun[native] > least
+        }
     return sorted(suspects.values())
 
 
-def _cpu_seconds(native: int) -> float:
+def _runnable_seconds(native: int) -> float:
+    """For how long it has had a processor, or has waited for one."""
     try:
-        return int(Path(f"/proc/self/task/{native}/schedstat").read_text().split()[0]) / 1e9
-    except (OSError, IndexError):  # it has ended, or the kernel does not count
+        running, waiting = Path(f"/proc/self/task/{native}/schedstat").read_text().split()[:2]
+    except (OSError, ValueError):  # it has ended, or the kernel does not count
         return 0.0
+    return (int(running) + int(waiting)) / 1e9
