@@ -18,12 +18,12 @@ def check_directory(path: Path) -> None:
 
 
 @contextmanager
-def open_whole(path: Path, mode: int = 0o600) -> Iterator[IO[str]]:
+def open_whole(path: Path, mode: int = 0o600, errors: str = "strict") -> Iterator[IO[str]]:
     """Text that takes the place of the file when all of it is written. If that fails, the old file
-    stays, and nothing is left beside it."""
+    stays, and nothing is left beside it. `errors`: of text that UTF-8 cannot encode."""
     descriptor, draft = _create_draft(path, mode)
     try:
-        with open(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        with open(descriptor, "w", encoding="utf-8", errors=errors) as file:
             yield file
         os.replace(draft, path)
     except BaseException:
@@ -36,5 +36,10 @@ def _create_draft(path: Path, mode: int) -> tuple[int, Path]:
     draft = path.with_name(f".rankdbg-{os.urandom(8).hex()}.partial")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(draft, flags, 0o600)
-    os.fchmod(descriptor, mode)
+    try:
+        os.fchmod(descriptor, mode)
+    except BaseException:  # OSError: a file system without modes
+        os.close(descriptor)
+        os.unlink(draft)
+        raise
     return descriptor, draft

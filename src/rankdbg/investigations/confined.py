@@ -8,6 +8,7 @@ allocate gigabytes.
 from __future__ import annotations
 
 import marshal
+import math
 import os
 import resource
 import select
@@ -17,6 +18,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 _PIECE = 1 << 20
+# The limit is of processor time. By the clock it may take so many times as long: the machine may
+# be busy, the file on a slow disk.
+_SLOWER = 4
 
 
 class ConfinedFailed(Exception):
@@ -25,7 +29,7 @@ class ConfinedFailed(Exception):
 
 def confined(work: Callable[[], Any], seconds: float, memory: int) -> Any:
     """Run `work`, which returns plain values, in a child with `memory` bytes more than this
-    process. Raises ConfinedFailed with the text of any ConfinedFailed that `work` raises."""
+    process and `seconds` of processor time. Raises ConfinedFailed with the text of any ConfinedFailed that `work` raises."""
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -33,11 +37,13 @@ def confined(work: Callable[[], Any], seconds: float, memory: int) -> Any:
         _work(work, write, seconds, memory)
     os.close(write)
     try:
-        result = _read_all(read, seconds)
+        result = _read_all(read, seconds * _SLOWER)
     finally:
         os.close(read)
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+    if result is None:
+        raise ConfinedFailed(f"it could not be read within {seconds * _SLOWER:.0f} s")
     if not result:
         raise ConfinedFailed(_ending(status, seconds))
     done, value = marshal.loads(result)
@@ -69,7 +75,7 @@ def _limit(seconds: float, memory: int) -> None:
     most = pages * resource.getpagesize() + memory
     for kind, limit in (
         (resource.RLIMIT_AS, most),
-        (resource.RLIMIT_CPU, int(seconds) + 1),
+        (resource.RLIMIT_CPU, math.ceil(seconds)),
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(kind)[1]
@@ -77,14 +83,14 @@ def _limit(seconds: float, memory: int) -> None:
         resource.setrlimit(kind, (limit, limit))
 
 
-def _read_all(descriptor: int, seconds: float) -> bytes:
-    """Empty if the output is incomplete."""
+def _read_all(descriptor: int, seconds: float) -> bytes | None:
+    """Empty if the child has ended without a result; None if it is late."""
     deadline = time.monotonic() + seconds
     parts: list[bytes] = []
     while True:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([descriptor], [], [], left)[0]:
-            return b""
+            return None
         part = os.read(descriptor, _PIECE)
         if not part:
             return b"".join(parts)
@@ -95,5 +101,5 @@ def _ending(status: int, seconds: float) -> str:
     if os.WIFEXITED(status):
         return "the process that read it has failed"
     if os.WTERMSIG(status) in (signal.SIGKILL, signal.SIGXCPU):
-        return f"it could not be read completely within {seconds:.0f} s"
+        return f"it could not be read within {seconds:.0f} s of processor time"
     return f"it killed the process that read it ({signal.Signals(os.WTERMSIG(status)).name})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,29 @@ def test_the_old_file_stays_if_writing_fails(tmp_path: Path) -> None:
         raise KeyboardInterrupt
     assert place.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_text_that_cannot_be_encoded_is_an_error(tmp_path: Path) -> None:
+    """The old file stays, unless the caller says that such characters may be replaced."""
+    place = tmp_path / "report"
+    place.write_text("old")
+    with pytest.raises(UnicodeError), open_whole(place) as file:
+        file.write("/opt/\udcff/python")
+    assert place.read_text() == "old"
+    with open_whole(place, errors="replace") as file:
+        file.write("/opt/\udcff/python")
+    assert place.read_text() == "/opt/?/python"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_mode_that_cannot_be_set_leaves_nothing(tmp_path: Path) -> None:
+    """Neither the draft nor its descriptor."""
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        with pytest.raises(OverflowError), open_whole(tmp_path / "report", 1 << 70):
+            pass
+    assert not [*tmp_path.iterdir()]
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_directory_is_tried(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import os
+from contextlib import AbstractContextManager
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -81,7 +82,7 @@ def write_page(document: PageDocument, name: str) -> None:
     text = page_text(document)
     is_special = path.exists() and not path.is_file()  # /dev/stdout, a pipe
     try:
-        with _special_file(path) if is_special else whole_files.open_whole(path) as file:
+        with _special_file(path) if is_special else _whole_file(path) as file:
             file.write(text)
     except OSError as error:
         raise _cannot_write(name, error.strerror or str(error)) from None
@@ -89,6 +90,10 @@ def write_page(document: PageDocument, name: str) -> None:
 
 def _special_file(path: Path) -> IO[str]:
     return open(path, "w", encoding="utf-8", errors="replace")
+
+
+def _whole_file(path: Path) -> AbstractContextManager[IO[str]]:
+    return whole_files.open_whole(path, errors="replace")
 
 
 def page_text(document: PageDocument) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 from rankdbg.errors import BadInput
 from rankdbg.files import foreign_files, whole_files
 from rankdbg.frontends import json_comments
+from rankdbg.text.escapes import visible_line
 
 NAME = "rankdbg"
 LARGEST = 64 << 20  # Claude Code keeps its own state in the same file
@@ -77,6 +78,8 @@ def install(names: Sequence[str], words: Sequence[str]) -> list[str]:
     if not names:
         chosen = [each for each in CLIENTS.values() if (home / each.sign).exists()]
     command = [_own_command(), *words]
+    for text in (*command, *_environment().values()):
+        _check_encoding(text)
     if not chosen:
         shown = json.dumps({"mcpServers": {NAME: _plain(command, _environment())}})
         raise BadInput(
@@ -94,6 +97,17 @@ def _own_command() -> str:
         return os.path.abspath(own)
     beside = Path(sys.executable).with_name("rankdbg")
     return str(beside) if beside.exists() else shutil.which("rankdbg") or "rankdbg"
+
+
+def _check_encoding(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        shown = visible_line(text)
+        raise BadInput(
+            f"cannot write {shown} into a configuration: its name is not UTF-8",
+            hint="use a path with a name in UTF-8, a symbolic link for instance",
+        ) from None
 
 
 def _environment() -> dict[str, str]:

@@ -62,6 +62,20 @@ def test_a_new_file_is_private(home: Path) -> None:
     assert [path.name for path in file.parent.iterdir()] == ["mcp.json"]
 
 
+@pytest.mark.parametrize("name", ["cursor", "codex"])
+def test_a_path_that_is_not_utf8_is_refused(
+    home: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client would be told to start another file. What it had stays."""
+    file = home / CLIENTS[name].file
+    file.parent.mkdir()
+    file.write_text("")
+    monkeypatch.setenv("RANKDBG_DIR", "/srv/\udcff")
+    with pytest.raises(BadInput, match="not UTF-8"):
+        install([name], ["mcp"])
+    assert file.read_text() == "" and [*file.parent.iterdir()] == [file]
+
+
 def test_toml_of_codex(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A section is appended, and later replaced; its own keys and other sections stay."""
     monkeypatch.setenv("RANKDBG_DIR", "/srv/agents")
