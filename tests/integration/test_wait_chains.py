@@ -68,6 +68,57 @@ def test_ranks_of_an_idle_server(job: Job, tmp_path: Path, kind: str, agent: boo
     assert not verdict["stuck"], verdict
 
 
+HELD_UP = {
+    "reader_is_stopped": ("waits-for-pipe", "sleep 3600"),
+    "child_waits_for_it": ("wait-circle", "rank 2"),
+    "lock_of_a_dead_process": ("waits-for-processes", "rank 2"),
+    "polls": ("sleeping", "rank 2"),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "agent"),
+    [
+        ("reader_is_stopped", False),
+        ("child_waits_for_it", True),
+        ("lock_of_a_dead_process", True),
+        ("polls", False),
+        pytest.param("reader_is_stopped", True, marks=extra),
+        pytest.param("child_waits_for_it", False, marks=extra),
+        pytest.param("lock_of_a_dead_process", False, marks=extra),
+        pytest.param("polls", True, marks=extra),
+    ],
+)
+def test_rank_that_owes_its_part(job: Job, tmp_path: Path, kind: str, agent: bool) -> None:
+    """Ranks average over sockets of their own. The rank whose number is missing is the culprit,
+    although it waits for something outside of the job, too, and the others only for each other."""
+    chains.start(job, 4, "averages.py", kind, tmp_path, agent=agent)
+    verdict = verdict_when(job, lambda verdict: verdict["stuck"])
+    cause, end = HELD_UP[kind]
+    assert (verdict["culprit"], verdict["waiting"]) == ("2", "0-1,3"), verdict
+    assert verdict["cause"] == cause, verdict
+    assert end in verdict["chain"][-1]["whom"], verdict["chain"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "agent"),
+    [
+        ("idle_workers", True),
+        ("idle_stages", False),
+        ("between_two_pauses", False),
+        pytest.param("idle_workers", False, marks=extra),
+        pytest.param("idle_stages", True, marks=extra),
+        pytest.param("between_two_pauses", True, marks=extra),
+    ],
+)
+def test_rank_that_owes_nothing(job: Job, tmp_path: Path, kind: str, agent: bool) -> None:
+    """The twins: ranks without work, in a star and in a row, and one that works slowly."""
+    chains.start(job, 4, "averages.py", kind, tmp_path, agent=agent)
+    resting = "moving" if kind == "between_two_pauses" else "idle"
+    verdict = verdict_when(job, lambda each: each["state"] == resting or each["stuck"])
+    assert not verdict["stuck"], verdict
+
+
 @with_and_without
 def test_lock_of_a_stranger(job: Job, tmp_path: Path, agent: bool) -> None:
     """A process that is none of the job's holds it: its pid and command are told."""

@@ -19,6 +19,7 @@ from rankdbg.verdicts.hangs.starting import CONNECTS
 SECONDS, SAMPLES, LONGEST = 1.0, 3, 6.0
 # Ranks whose wait is followed to another process, and calls that name none.
 MOST_FOLLOWED = 16
+_FOR_DATA = ("waits-for-network", "waits-for-pipe", "waits-for-file")
 NAME_NO_PROCESS = ("", "futex", "sched_yield", "pause")
 # Ranks that are asked for the keys of a store that their functions set.
 MOST_ASKED_FOR_KEYS = 256
@@ -134,7 +135,7 @@ def _parents(verdict: Verdict) -> list[Rank]:
 
 def _at_something(verdict: Verdict) -> list[Rank]:
     """Ranks that wait for a file, socket or process, and not in a collective."""
-    if not verdict.findings and not _sleeps_alone(verdict):
+    if not verdict.findings and not _may_wait_for_each_other(verdict):
         return []
     waits = [
         sign
@@ -146,19 +147,10 @@ def _at_something(verdict: Verdict) -> list[Rank]:
     return [sign.seen.rank for sign in waits][:MOST_FOLLOWED]
 
 
-def _sleeps_alone(verdict: Verdict) -> bool:
-    """Whether one of several ranks sleeps for long, while the others wait for data: for its data,
-    perhaps, and it has no other thread that may serve them."""
-    return (
-        verdict.state == "idle"
-        and len(verdict.signs) > 1
-        and any(
-            sign.rule.cause == "sleeping"
-            and (sign.seen.wait.timer or 0.0) > culprits.LONG_SLEEP
-            and not sign.seen.others
-            for sign in verdict.signs
-        )
-    )
+def _may_wait_for_each_other(verdict: Verdict) -> bool:
+    """Whether ranks wait for data, perhaps for that of another one."""
+    waits = [sign for sign in verdict.signs if sign.rule.cause in _FOR_DATA]
+    return verdict.state == "idle" and len(verdict.signs) > 1 and bool(waits)
 
 
 def _at_a_thread(verdict: Verdict) -> list[Rank]:

@@ -34,6 +34,8 @@ class AwaitedThing:
     remote: str = ""  # or the server of a mount
     descriptor: int = -1  # of an open file
     beside: tuple[int, ...] = ()  # other processes that wait for the same file system
+    accepted: bool = False  # a connection that the other end has opened
+    unread: int = 0  # bytes sent through it that the other end, on this machine, has not read
 
 
 @dataclass(frozen=True)

@@ -304,13 +304,18 @@ class TcpConnection(NamedTuple):
     remote: str
     state: str
     inode: str
+    unread: int = 0  # bytes that have arrived
 
 
 def connections(pid: int) -> Iterator[TcpConnection]:
     """All of the network that a process is in."""
     for table in ("tcp", "tcp6"):
         rows = _rows(pid, table)
-        yield from (TcpConnection(row[1], row[2], row[3], row[9]) for row in rows if len(row) > 9)
+        yield from (
+            TcpConnection(row[1], row[2], row[3], row[9], int(row[4].rpartition(":")[2], 16))
+            for row in rows
+            if len(row) > 9
+        )
 
 
 def _rows(pid: int, table: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import pwd
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -36,6 +36,8 @@ class Thing(NamedTuple):
     remote: str = ""  # or the server of a mount
     descriptor: int = -1  # of an open file
     beside: tuple[int, ...] = ()  # other processes that wait for the same file system
+    accepted: bool = False  # a connection that the other end has opened
+    unread: int = 0  # bytes sent through it that the other end, on this machine, has not read
 
 
 def look(
@@ -190,20 +192,23 @@ class OpenFiles:
         local, remote = map(syscalls.address_text, mine[:2])
         # The table has an IPv4 address in two forms.
         ends = (
-            each.inode
+            each
             for each in all_here
             if each.inode != "0"
             and (syscalls.address_text(each.local), syscalls.address_text(each.remote))
             == (remote, local)
         )
+        accepted = bool(syscalls.listener(all_here, mine.local))
         name = syscalls.describe_file(pid, descriptor)
-        if holders := self._holders(pid, next(ends, 0)):
-            return Thing("connection", name, holders, local, remote)
+        end = next(ends, None)
+        if end is not None and (holders := self._holders(pid, end.inode)):
+            thing = Thing("connection", name, holders, local, remote)
+            return thing._replace(accepted=accepted, unread=end.unread)
         listens = syscalls.listener(all_here, mine.remote)
         # A connection that a process has accepted has an inode.
         if listens and (holders := self._holders(pid, listens)):
             return Thing("listener", name, holders, local, remote)
-        return Thing("connection", name, (), local, remote)
+        return Thing("connection", name, (), local, remote, accepted=accepted)
 
     def _unix_peer(self, pid: int, inode: int) -> Thing:
         known = self._unix_sockets
@@ -218,8 +223,9 @@ class OpenFiles:
         return _few(other for other, _ in holders if other != pid)
 
     def _lock_owners(self, pid: int, descriptor: int) -> tuple[int, ...]:
+        target = descriptors.target(pid, descriptor)
         holders = self._holders_of_file(pid, descriptor, self._locks)
-        return _few(owner for owner in holders if owner != pid)
+        return _few(owner for owner in _keepers(holders, target) if owner != pid)
 
     def _holders_of_file(
         self, pid: int, descriptor: int, locks: Mapping[str, list[int]]
@@ -247,6 +253,7 @@ class OpenFiles:
             if not target.startswith("/") or self._mounts.is_remote(pid, target):
                 continue
             holders = self._holders_of_file(pid, int(number), self._exclusive_locks)
+            holders = _keepers(holders, target)
             if holders and pid not in holders:
                 yield Thing("polled", target, _few(holders))
 
@@ -304,6 +311,23 @@ class OpenFiles:
                 return [line.split() for line in file]
         except OSError:
             return []
+
+
+def _keepers(holders: Sequence[int], target: str) -> list[int]:
+    """A lock of flock() belongs to the open file. The process that took it, which the kernel
+    names, may have closed that, while one that it has started keeps it open."""
+    if all(_has_lock(pid, target) for pid in holders):
+        return [*holders]
+    return [pid for pid in processes.all_pids() if _has_lock(pid, target)] or [*holders]
+
+
+def _has_lock(pid: int, target: str) -> bool:
+    """Whether an open file of this process has a lock."""
+    try:
+        opened = [int(number) for number, name in descriptors.targets(pid) if name == target]
+    except OSError:
+        return False
+    return any("lock" in dict(descriptors.info(pid, number)) for number in opened)
 
 
 def _call_target(pid: int, thread: int = 0) -> syscalls.CallTarget:

@@ -167,6 +167,8 @@ def _naming_holder(accused: Accusation) -> Accusation:
     last = accused.behind[-1] if accused.behind else None
     if last is None or last.whom.place is None or not accused.signs:
         return accused
+    if last.whom.place in {place_of(rank) for rank in accused.ranks}:
+        return accused
     there = accused.signs[0].seen.command_prefix
     look = f"{there}ps -fp {last.whom.place.pid}"
     if last.thing.startswith(MOUNT):

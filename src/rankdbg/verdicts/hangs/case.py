@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from rankdbg.verdicts.hangs import ray_culprits, wait_chains
+from rankdbg.types import ProcessKey
+from rankdbg.verdicts.hangs import ray_culprits, wait_chains, work_waits
 from rankdbg.verdicts.hangs.evidence import Evidence
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
 from rankdbg.verdicts.hangs.ray_culprits import RayFindings
 from rankdbg.verdicts.hangs.wait_links import LOCK_OF_FILE, ProcessPlace, last_of, place_of
 
 WAITING = ("collective", "store")
+FOR_PROCESSES = "waits-for-processes"
 
 
 class Case:
@@ -32,20 +34,58 @@ class Case:
             if sign.rule.role in WAITING
             or (sign.seen.rank.process in recorded and sign.rule.role not in ("held", "own"))
         ]
+        if (holder := self._holder_of_all()) is not None:
+            self.waiting.remove(holder)
+        # Where no stack tells that ranks wait for others: those at which their chains end.
+        self.ends: set[ProcessPlace] = set()
         self.waiting += self._waiting_for_others()
+
+    def _holder_of_all(self) -> Sign | None:
+        """The one rank that waits for processes that may be no ranks, if it is the one that all
+        others wait for."""
+        if len(self.waiting) != 1 or self.waiting[0].rule.cause != FOR_PROCESSES:
+            return None
+        alone = place_of(self.waiting[0].seen.rank)
+        ends = self._chain_ends()
+        rest = [sign for sign in self.signs if sign is not self.waiting[0]]
+        is_end = rest and all(ends.get(sign.seen.rank.process) == alone for sign in rest)
+        return self.waiting[0] if is_end else None
+
+    def _chain_ends(self) -> dict[ProcessKey, ProcessPlace]:
+        """The other ranks to which the waits of ranks lead."""
+        return {
+            process: end
+            for process, links in self.chains.items()
+            if process in self.by_process
+            and (end := last_of(links, self.places)) is not None
+            and end != place_of(self.by_process[process].seen.rank)
+        }
 
     def _waiting_for_others(self) -> list[Sign]:
         """Those whose wait leads to another rank that does something else than wait: also if that
         one waits for a process that is none of the job's ranks."""
         waiting = {sign.seen.rank.process for sign in self.waiting}
-        others = {place_of(s.seen.rank) for p, s in self.by_process.items() if p not in waiting}
-        return [
-            self.by_process[process]
-            for process, links in self.chains.items()
-            if process not in waiting
-            and (end := last_of(links, self.places)) in others
-            and end != place_of(self.by_process[process].seen.rank)
-        ]
+        others = {place_of(s.seen.rank): s for p, s in self.by_process.items() if p not in waiting}
+        ends = {
+            process: end
+            for process, end in self._chain_ends().items()
+            if process not in waiting and end in others
+        }
+        if not waiting:
+            ends = {p: end for p, end in ends.items() if not self._may_wait_for_work(others[end])}
+            self.ends = {*ends.values()}
+        return [self.by_process[process] for process in ends]
+
+    def _may_wait_for_work(self, sign: Sign) -> bool:
+        rank = sign.seen.rank
+        fact = self.evidence.owners.facts.get(place_of(rank))
+        return work_waits.may_wait_for_work(
+            sign,
+            fact.things if fact else (),
+            self.chains.get(rank.process, ()),
+            [*self.chains.values()],
+            self.places,
+        )
 
     @cached_property
     def not_waiting(self) -> list[Sign]:

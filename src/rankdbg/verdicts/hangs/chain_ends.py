@@ -13,7 +13,7 @@ from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.hang_rules import HangRule
 from rankdbg.verdicts.hangs.thread_links import NO_THREAD
 from rankdbg.verdicts.hangs.wait_chains import NO_OTHER
-from rankdbg.verdicts.hangs.wait_links import Link
+from rankdbg.verdicts.hangs.wait_links import Link, place_of
 
 CIRCLE = HangRule(
     cause="wait-circle",
@@ -36,6 +36,10 @@ def name_end(accused: Accusation) -> Accusation:
     if not accused.behind or not accused.signs or accused.cause not in _OF_FIRST_LINKS:
         return accused
     last = accused.behind[-1]
+    if last.whom.place in {place_of(rank) for rank in accused.ranks} and not _is_circle(
+        accused.behind
+    ):
+        return accused  # it waits for nothing that is known
     there = accused.signs[0].seen.command_prefix
     if _is_circle(accused.behind):
         return replace(accused, cause=CIRCLE.cause, why=CIRCLE.why, next=CIRCLE.fix)

@@ -17,13 +17,13 @@ from rankdbg.verdicts.collectives.culprits import Culprit
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs import starting
 from rankdbg.verdicts.hangs.accusations import Accusation, accuse, in_order, ranks_of, with_owners
-from rankdbg.verdicts.hangs.case import Case
+from rankdbg.verdicts.hangs.case import FOR_PROCESSES, Case
 from rankdbg.verdicts.hangs.chain_ends import name_end
 from rankdbg.verdicts.hangs.hang_rules import ROLES, UNKNOWN, Sign
 from rankdbg.verdicts.hangs.store_circles import name_both_sides
 from rankdbg.verdicts.hangs.thread_links import is_certain_circle
-
-LONG_SLEEP = 60.0  # seconds: no poll and no retry
+from rankdbg.verdicts.hangs.wait_links import place_of
+from rankdbg.verdicts.hangs.work_waits import LONG_SLEEP
 
 
 def find(case: Case) -> list[Accusation]:
@@ -160,6 +160,8 @@ def _by_signs(case: Case) -> list[Accusation]:
     if lost := starting.misdirected(case.signs):
         return [accuse(lost)]
     others = case.not_waiting
+    if case.ends:
+        others = [sign for sign in others if _holds_up(sign, case)]
     if case.waiting and others:
         return _worst(others)
     if case.waiting:
@@ -179,6 +181,11 @@ def _by_signs(case: Case) -> list[Accusation]:
             )
         ]
     )
+
+
+def _holds_up(sign: Sign, case: Case) -> bool:
+    """Whether a wait leads to it, or it cannot go on whatever others do."""
+    return place_of(sign.seen.rank) in case.ends or sign.rule.role in ("own", "held")
 
 
 def _is_motionless(sign: Sign) -> bool:
@@ -228,15 +235,11 @@ def _odd_of_waiting(case: Case) -> list[Accusation]:
 
 def _at_another_line(group: Sequence[Sign]) -> Accusation:
     """In another collective than most; or in a wait that is none."""
-    if group[0].rule.cause in _OF_PROCESSES:
+    if group[0].rule.cause == FOR_PROCESSES:
         return accuse(group)
     cause, why, fix = OF_CULPRITS["mismatch"]
     says, level = group[0].says, group[0].level
     return Accusation(cause, ranks_of(group), tuple(group), says, why, fix, level)
-
-
-# Waits for what another process has, which may be no rank.
-_OF_PROCESSES = ("waits-for-processes",)
 
 
 def _has_gone_on_alone(found: Sequence[Sequence[Sign]], groups: Sequence[Sequence[Sign]]) -> bool:

@@ -221,7 +221,8 @@ def _to_processes(
         evidence_of = _beside(thing)
         known = _last_to_act(place.host, known, facts)
         if len(known) == 1:
-            yield Link(who, reason, _party(place.host, known[0]), evidence_of, through)
+            whom = _party(place.host, known[0])
+            yield Link(who, reason, whom, evidence_of, through, thing.unread)
         elif known:
             yield Link(who, reason, _several(known), thing=through)
         elif (other := evidence.ends.get((thing.remote, thing.local))) is not None:

@@ -45,6 +45,7 @@ class Link:
     whom: Party
     evidence: tuple[str, ...] = ()
     thing: str = ""  # through which it waits: "the lock of /data/index, held by"
+    unread: int = 0  # bytes that it has sent to that process, and that were not read
 
 
 def last_place(links: Sequence[Link]) -> ProcessPlace | None:

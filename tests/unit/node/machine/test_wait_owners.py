@@ -103,6 +103,17 @@ while True:
         break
 fcntl.flock(file, fcntl.LOCK_EX)
 """,
+    "lock that the one who took it has left to its child": """
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+child = os.fork()
+if not child:
+    signal.pause()
+file.close()
+print(json.dumps([os.getpid(), child]), flush=True)
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+""",
     "child": """
 child = os.fork()
 if not child:
@@ -156,6 +167,7 @@ KINDS = {
     "connection that is not accepted": "listener",
     "Unix socket that is not accepted": "listener",
     "lock that is tried again and again": "polled",
+    "lock that the one who took it has left to its child": "lock",
     "pipe that nobody reads": "pipe",
     "selected connection": "connection",
     "watched socket": "socket",
@@ -172,6 +184,11 @@ def look(pid: int) -> list[dict[str, Any]]:
     assert status is not None
     (found,) = wait_owners.look([(pid, status.start)]).values()
     return list(found["processes"])
+
+
+def at_connections(pid: int) -> list[tuple[tuple[int, ...], int, bool]]:
+    things = [thing for each in look(pid) for thing in each["things"]]
+    return [(thing["owners"], thing["unread"], thing["accepted"]) for thing in things]
 
 
 @pytest.mark.parametrize("kind", WAITS)
@@ -209,6 +226,40 @@ os.waitpid(child, 0)
 """
     with running(program) as chain:
         wait_for(lambda: [each["pid"] for each in look(chain[0])] == chain)
+
+
+def test_what_was_sent_and_not_read() -> None:
+    """Through the connection at which a process waits."""
+    program = """
+server = socket.create_server(("127.0.0.1", 0))
+child = os.fork()
+if not child:
+    there = server.accept()[0]
+    there.recv(1)
+    signal.pause()
+here = socket.create_connection(server.getsockname())
+here.sendall(b"12345678")
+print(json.dumps([os.getpid(), child]), flush=True)
+here.recv(1)
+"""
+    with running(program) as (waits, owes):
+        wait_for(lambda: at_connections(waits) == [((owes,), 7, False)], lambda: look(waits))
+
+
+def test_a_connection_that_was_accepted() -> None:
+    """By the process that listens: the other end has opened it."""
+    program = """
+server = socket.create_server(("127.0.0.1", 0))
+child = os.fork()
+if not child:
+    there = socket.create_connection(server.getsockname())
+    signal.pause()
+here = server.accept()[0]
+print(json.dumps([os.getpid(), child]), flush=True)
+here.recv(1)
+"""
+    with running(program) as (waits, owes):
+        wait_for(lambda: at_connections(waits) == [((owes,), 0, True)], lambda: look(waits))
 
 
 def test_a_connection_to_another_machine() -> None:
