@@ -68,6 +68,24 @@ def test_job_that_has_raised(job: Job, tmp_path: Path) -> None:
     assert "shard 7 is damaged" in job.cli("doctor", "--json").stdout
 
 
+def test_children_of_another_job(job: Job, tmp_path: Path) -> None:
+    """One that its parent has not collected is not told of a job that has ended."""
+    ended, log = job.name, tmp_path / "other.log"
+    start(job, tmp_path, 1, RAISES).wait()
+    job.name = f"{ended}-other"
+    program = (
+        "import os, signal; os.fork() or os._exit(0); print('ready', flush=True); signal.pause()"
+    )
+    environment = {"RANK": "0", "WORLD_SIZE": "1"}
+    with log.open("w") as output:
+        job.start(sys.executable, "-c", program, env=environment, stdout=output)
+    wait_for(lambda: "not collected" in job.cli("doctor", "--json").stdout)
+    job.name = ended
+    report = job.cli("doctor", "--json").stdout
+    assert "shard 7 is damaged" in report
+    assert "not collected" not in report, report
+
+
 def test_started_again_under_its_name(job: Job, tmp_path: Path) -> None:
     """The last run is meant, however the ones before have ended: while it runs, and after its death."""
     start(job, tmp_path, 1, RAISES).wait()

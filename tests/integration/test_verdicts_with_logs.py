@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,3 +71,21 @@ def test_rank_that_has_died_while_others_wait(hanging: HangingJob) -> None:
     assert any("by the logs: cuda_oom on rank 1" in proof for proof in told["evidence"])
     assert "cuda_oom" not in str(quiet["evidence"])
     assert told["failures"][0]["mode"] == "cuda_oom"
+
+
+def test_rank_that_is_held_at_its_exception(job: Job, tmp_path: Path) -> None:
+    """What it has logged is evidence; that it has gone on since is not said."""
+    code = (
+        "import os, signal\n"
+        "if os.environ['RANK'] == '1': raise ValueError('shard 7 is damaged')\n"
+        "signal.pause()"
+    )
+    loop = 'for rank in 0 1; do RANK=$rank WORLD_SIZE=2 "$@" > $rank.log 2>&1 & done; wait'
+    words = ("sh", sys.executable, "-c", code)
+    job.start("sh", "-c", loop, *words, options=("--break-on-error",), cwd=tmp_path)
+    job.wait_for(lambda ranks: [rank.state for rank in ranks] == ["running", "stopped"])
+    found = job.json("why")
+    told = "\n".join(found["evidence"])
+    assert (found["culprit"], found["cause"]) == ("1", "at-breakpoint"), found
+    assert "rank 1 logged last" in told and "shard 7 is damaged" in told, told
+    assert "went on" not in told, told

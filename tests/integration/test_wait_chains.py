@@ -275,6 +275,28 @@ def test_lock_copied_by_a_fork(job: Job, tmp_path: Path, kind: str, agent: bool,
 
 
 @pytest.mark.parametrize(
+    ("kind", "cause", "agent"),
+    [
+        ("fork event", "waits-for-thread", True),
+        ("fork lock", "waits-for-processes", True),
+        ("forkserver event", "waits-for-thread", True),
+        pytest.param("fork event", "waits-for-thread", False, marks=extra),
+        pytest.param("fork lock", "waits-for-processes", False, marks=extra),
+        pytest.param("forkserver event", "waits-for-thread", False, marks=extra),
+    ],
+)
+def test_child_that_waits_for_what_no_fork_has_copied(
+    job: Job, kind: str, cause: str, agent: bool
+) -> None:
+    """The twins: the child is forked and waits in the same system call, or the fork server has forked
+    it."""
+    chains.start(job, 2, "waits_for_fork.py", kind, agent=agent)
+    verdict = verdict_when(job, lambda verdict: verdict["stuck"])
+    assert (verdict["culprit"], verdict["cause"]) == ("1", "waits-for-child"), verdict
+    assert verdict["findings"][0]["child"]["cause"] == cause, verdict
+
+
+@pytest.mark.parametrize(
     ("kind", "agent"),
     [("locks_in_different_orders", True), ("mutexes_in_different_orders", False)],
 )

@@ -44,7 +44,7 @@ def with_logs(found: JobVerdict, session: Session, job: str | None) -> JobVerdic
             found = replace(found, diagnosis=_diagnosis(session, job))
         if first is not None and found.stuck:
             found = replace(found, parted=_parted(session, job))
-            found = replace(found, logged=_logged(session, job, first.ranks, found.all_ranks))
+            found = replace(found, logged=_logged(session, job, first.ranks, found))
     except RankdbgError:
         pass
     return found
@@ -76,8 +76,9 @@ def _diagnosis(session: Session, job: str | None) -> LogDiagnosis:
 
 
 def _logged(
-    session: Session, job: str | None, culprits: Sequence[Rank], all_ranks: Sequence[Rank]
+    session: Session, job: str | None, culprits: Sequence[Rank], found: JobVerdict
 ) -> tuple[str, ...]:
+    held = {seen.rank.process for seen in found.evidence.ranks if seen.is_held_at_exception}
     chosen = culprits[:MOST_RANKS]
     numbers = frozenset(rank.number for rank in chosen if rank.number is not None)
     pids = frozenset(rank.pid for rank in chosen if rank.number is None)
@@ -88,7 +89,7 @@ def _logged(
     told: list[str] = []
     for rank in chosen:
         own = [_message(entry, now) for entry in entries if _is_of(entry, rank)]
-        told += evidence_in(named([rank], all_ranks), own)
+        told += evidence_in(named([rank], found.all_ranks), own, rank.process in held)
     return tuple(told)
 
 

@@ -85,15 +85,15 @@ class Session(AskingForReplicas):
         patterns: Sequence[Pattern],
         within: float,
         places: Sequence[str] = (),
-        ranks: Iterable[Rank] = (),
+        ranks: Iterable[Rank] | None = None,
     ) -> dict[str, node_answers.NodeFigures | RankdbgError]:
-        """The health of each node for these ranks (none: for all), with kernel messages of the
-        last `within` seconds that match patterns."""
+        """The health of each node for these ranks (None: for all that there are), with kernel
+        messages of the last `within` seconds that match patterns."""
         question = node_questions.ReadHealth(
             patterns=[pattern.as_json() for pattern in patterns],
             within=within,
             places=[*places],
-            ranks=[(rank.pid, rank.process.start) for rank in ranks] or None,
+            ranks=None if ranks is None else [(rank.pid, rank.process.start) for rank in ranks],
         )
         return self.ask_nodes(question)
 

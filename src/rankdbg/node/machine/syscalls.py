@@ -102,7 +102,8 @@ def waits_in(pid: int) -> SyscallWait:
     for _ in range(_ATTEMPTS):
         if not (call.name and call.arguments):
             return SyscallWait(call.name)
-        on, timer = _waits_on(pid, _target_of_call(pid, *call)), _timer(pid, *call)
+        on = _waits_on(pid, _target_of_call(pid, *call)) or _shared_memory(pid, *call)
+        timer = _timer(pid, *call)
         # A thread that has moved on has put something else where the time was.
         before, call = call, _current_call(pid)
         if call == before:
@@ -180,6 +181,22 @@ def _waits_on(pid: int, awaited: CallTarget) -> str:
     return awaited.path or ", ".join(dict.fromkeys(file for file in files if file))
 
 
+def _shared_memory(pid: int, name: str, arguments: list[int]) -> str:
+    """Where a lock or semaphore is that processes share, as multiprocessing's are."""
+    if name != "futex" or arguments[1] & _PRIVATE:
+        return ""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as file:
+            for line in file:
+                span, access, _ = line.split(b" ", 2)
+                first, _, end = span.partition(b"-")
+                if int(first, 16) <= arguments[0] < int(end, 16):
+                    return "shared memory" if access.endswith(b"s") else ""
+    except (OSError, ValueError):
+        pass
+    return ""
+
+
 class FutexWait(NamedTuple):
     """A thread that waits until the number at an address is another one."""
 
@@ -207,7 +224,7 @@ _TIMES = {
 }  # fmt: skip
 _MILLISECONDS = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}
 # Operations of futex (linux/futex.h) whose time is a point in time, and not a duration.
-_OPERATION, _BY_WALL_CLOCK = 0x7F, 0x100
+_OPERATION, _PRIVATE, _BY_WALL_CLOCK = 0x7F, 0x80, 0x100
 _UNTIL = {6: time.CLOCK_REALTIME, 9: time.CLOCK_MONOTONIC, 11: time.CLOCK_MONOTONIC, 13: time.CLOCK_MONOTONIC}  # fmt: skip
 _TIMER_ABSTIME = 1
 _CLOCKS = (time.CLOCK_REALTIME, time.CLOCK_MONOTONIC, time.CLOCK_BOOTTIME)

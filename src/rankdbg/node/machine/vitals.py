@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rankdbg.node.machine import processes, syscalls
@@ -18,6 +18,7 @@ from rankdbg.process import masking
 
 _MOST_CHILDREN = 32
 _MOST_BELOW = 256
+_FORK_SERVER = "multiprocessing.forkserver"
 # Counters that were read within this time (seconds) are of one moment.
 _AT_ONCE, _TRIES = 0.005, 5
 
@@ -125,14 +126,21 @@ def _child(
     command, above = _command(stat), _command(parent)
     return {
         **_vitals(stat, families, interruptions),
-        # A fork has the command line of its parent; a new program has its own.
-        "forked": not (any(command) and any(above)) or command == above,
+        "forked": _is_forked(command, above),
         "pid": stat.pid,
         "start": stat.start,
         "parent": parent.pid,
         "name": stat.name,
         "command": processes.short_command(command),
     }
+
+
+def _is_forked(command: Sequence[str], above: Sequence[str]) -> bool:
+    """From a process with threads, whose locks are copied. A fork has the command line of its parent;
+    a new program has its own. multiprocessing's fork server is one without threads."""
+    if not (any(command) and any(above)):
+        return True
+    return command == above and not any(_FORK_SERVER in word for word in above)
 
 
 def _others_cpu(stat: processes.Stat, main: processes.Thread, below: _Below) -> float:

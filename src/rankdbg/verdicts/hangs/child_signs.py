@@ -11,13 +11,28 @@ from dataclasses import replace
 from rankdbg.verdicts.hangs import hang_rules
 from rankdbg.verdicts.hangs.evidence import Seen
 from rankdbg.verdicts.hangs.hang_rules import UNKNOWN, HangRule, Role, Sign
+from rankdbg.wire.answers import Child
 
 
 def find_sign(seen: Seen, rules: Sequence[HangRule]) -> Sign:
     sign = hang_rules.find_sign(seen, rules)
     if not sign.rule.children or not seen.children:
         return sign
-    return _explained(sign, [find_sign(child, rules) for child in seen.children])
+    children = [find_sign(child, rules) for child in seen.children]
+    if sign.rule.child_forked:
+        if any(map(_may_wait_for_copied_lock, children)):
+            return sign
+        sign = hang_rules.find_sign(seen, [rule for rule in rules if not rule.child_forked])
+    return _explained(sign, children)
+
+
+_LOCKS = {"unknown", "waits-for-lock", "lock-cycle", "import-lock", "fork-with-lock"}
+
+
+def _may_wait_for_copied_lock(sign: Sign) -> bool:
+    """In the same system call a child may wait for an event, or for another process."""
+    child = sign.seen.after
+    return isinstance(child, Child) and child.forked and sign.rule.cause in _LOCKS
 
 
 def has_unseen_children(sign: Sign) -> bool:

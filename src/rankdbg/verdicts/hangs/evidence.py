@@ -292,6 +292,10 @@ class Seen:
             return self.rank.detail or "stopped"
         return ""
 
+    @property
+    def is_held_at_exception(self) -> bool:
+        return self.stop.partition(":")[0] == "post-mortem"
+
 
 def _function(frames: Frames) -> tuple[str, str]:
     """The innermost of the user's that has a name: not a comprehension in it."""

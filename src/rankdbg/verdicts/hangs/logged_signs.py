@@ -33,13 +33,17 @@ class LoggedMessage(NamedTuple):
     age: float | None  # seconds ago
 
 
-def evidence_in(who: str, messages: Sequence[LoggedMessage]) -> list[str]:
-    """What the last messages of a rank show, oldest first; the last one in any case."""
+def evidence_in(
+    who: str, messages: Sequence[LoggedMessage], held_at_exception: bool = False
+) -> list[str]:
+    """What the last messages of a rank show, oldest first; the last one in any case.
+    `held_at_exception`: in the debugger, so that it has not gone on after the last one."""
     messages = messages[-MOST_MESSAGES:]
     if not messages:
         return []
     last = messages[-1]
-    found = [*_exceptions(who, messages), *_retries(who, messages)]
+    found = [] if held_at_exception else _exceptions(who, messages)
+    found += _retries(who, messages)
     if _is_saving(last.text):
         found.append(f"{who} was writing a checkpoint when it logged last")
     return [*found, f"{who} logged last{_ago(last)}: {_shown(last.text)}"]

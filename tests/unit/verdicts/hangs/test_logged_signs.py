@@ -19,6 +19,13 @@ def test_exception_that_was_caught() -> None:
     ]
 
 
+def test_exception_at_which_the_debugger_holds_the_rank() -> None:
+    """The rank has not gone on after it."""
+    messages = [LoggedMessage("ValueError: shard 7 is damaged", 3.0)]
+    last = "rank 3 logged last, 3 s ago: ValueError: shard 7 is damaged"
+    assert evidence_in("rank 3", messages, held_at_exception=True) == [last]
+
+
 def test_retries() -> None:
     """The same message, but for numbers, at least three times."""
     told = evidence(*(f"retrying in {n} s" for n in (1, 2, 4)))
