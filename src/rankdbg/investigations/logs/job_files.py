@@ -272,8 +272,6 @@ def _of_this_run(
     year = year_of(scans)
 
     def is_wanted(hit: Hit, shared: bool) -> bool:
-        if shared and jobs.is_of_another(hit, job):
-            return False
         when = read_stamp(hit.stamp, year) if since is not None and hit.stamp else None
         slack = skew if shared else EARLIER_SECONDS
         return when is None or since is None or when >= since - slack
@@ -281,6 +279,7 @@ def _of_this_run(
     made = []
     for scan in scans:
         shared = scan.file is not None and scan.file.job == RAY
-        hits = tuple(hit for hit in scan.hits if is_wanted(hit, shared))
+        hits = jobs.without_others(scan.hits, job) if shared else scan.hits
+        hits = tuple(hit for hit in hits if is_wanted(hit, shared))
         made.append(replace(scan, hits=hits))
     return made
