@@ -27,6 +27,8 @@ PATTERNS = [
         before=1,
         numbered=False,
     ),
+    # The files of a worker are on its node, which may give no response. The head knows its job.
+    Pattern(_PLACED := "speaks:placed", (("Actor creation task succeeded", ""),), numbered=False),
 ]
 # (raylet) …, (autoscaler +5s) …, or a line with a clock: not of a traceback.
 _OTHERS = re.compile(r"\s*(\(\w|\[?\d{4}-\d\d-\d\d)")
@@ -38,6 +40,7 @@ _JOB = re.compile(
     re.IGNORECASE,
 )
 _WORKER = re.compile(r"\b[0-9a-f]{56}\b")
+_PLACED_WORKER = re.compile(r"\bworker_id=([0-9a-f]{56})\b")
 
 
 class RaySpeaker(NamedTuple):
@@ -95,13 +98,18 @@ def _speaker(hit: Hit) -> RaySpeaker | None:
 class Jobs:
     """Whose lines are in Ray's own logs, which all jobs of a cluster share."""
 
-    def __init__(self, files: Iterable[LogFile]) -> None:
+    def __init__(self, files: Iterable[LogFile], hits: Iterable[Hit] = ()) -> None:
+        """`hits`: of Ray's own logs."""
         self._of_worker: dict[str, str] = {}
         self._names: dict[str, str] = {}  # of jobs, by the numbers that Ray gives them
         for file in files:
             if worker := ray_worker(file.path.rpartition("/")[2]):
                 self._of_worker[worker[0]] = file.job
                 self._names[worker[1]] = file.job
+        for hit in hits:
+            if hit.pattern == _PLACED and (placed := _PLACED_WORKER.search(hit.text)):
+                for job in self._named_jobs(hit.text):
+                    self._of_worker.setdefault(placed[1], job)
 
     def without_others(self, hits: Iterable[Hit], job: str) -> tuple[Hit, ...]:
         """Those of one file that are not of other jobs."""
@@ -118,10 +126,13 @@ class Jobs:
         return bool(named) and job not in named
 
     def _named(self, text: str) -> set[str]:
-        numbers = {next(filter(None, found)) for found in _JOB.findall(text)}
-        jobs = {self._names.get(number, f"ray-{number}") for number in numbers}
+        jobs = self._named_jobs(text)
         workers = {self._of_worker.get(ident, "") for ident in _WORKER.findall(text)}
         return jobs | (workers - {""})
+
+    def _named_jobs(self, text: str) -> set[str]:
+        numbers = {next(filter(None, found)) for found in _JOB.findall(text)}
+        return {self._names.get(number, f"ray-{number}") for number in numbers}
 
 
 class _Quoted:

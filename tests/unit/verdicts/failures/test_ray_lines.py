@@ -135,6 +135,7 @@ def test_workers_of_other_jobs(tmp_path: Path) -> None:
 
 def test_what_a_raylet_quotes(tmp_path: Path) -> None:
     """The lines of an error that a raylet quotes belong to the job that it names before them."""
+
     def left(job: str) -> list[str]:
         found = ray_lines.Jobs([]).without_others(scan(tmp_path / "r", QUOTED).hits, job)
         return [hit.text.rpartition(": ")[2] for hit in found if hit.pattern == "wanted"]
