@@ -143,6 +143,24 @@ def test_slow_constructors_are_not_accused(
     assert "first step" in output, errors
 
 
+def test_job_that_is_started_again(cluster: RayCluster, session: Session, job: Job) -> None:
+    """Under its name, after kill -9 of everything and without a look in between: the ranks of the
+    run before are not counted, whether Ray's tables are there or not."""
+    start(cluster, job, "waits")
+    look = Look(cluster, session, job.name)
+    first = {rank.pid for rank in look.until(all_run).values()}
+    assert cluster.run("kill", "-9", *first).returncode == 0
+    start(cluster, job, "waits")
+    cards = first.union  # those of the dead stay until the first look
+    wait_for(lambda: len(cards(int(card.stem) for card in job.directory.glob("*.json"))) == 10)
+    second = look.until(lambda ranks: all_run(ranks) and not first & {rank.pid for rank in ranks})
+    words = (sys.executable, "-m", "rankdbg", "ps", "-t", "local", "--job", job.name, "--json")
+    result = cluster.run(*words, env=job.environment)
+    assert result.returncode == 0, result.stderr
+    listed = {rank["pid"] for rank in json.loads(result.stdout)["ranks"]}
+    assert listed == {rank.pid for rank in second.values()}
+
+
 # --- looking ------------------------------------------------------------------------------
 
 

@@ -59,9 +59,9 @@ class Driver:
             streams = {"stdout": output, "stderr": output}
             self._process = subprocess.Popen(words, env=environment, cwd=folder, **streams)
 
-    def doctor(self) -> Any:
+    def doctor(self, job: str | None = None) -> Any:
         """As `rankdbg doctor --json`, without a new way into the cluster each time."""
-        source = job_logs(self._session, RULES.patterns())
+        source = job_logs(self._session, RULES.patterns(), job)
         return LogDiagnosis.of(source.scan(), RULES, source.state).as_json()
 
     def until(self, look: Callable[[Any], bool]) -> Any:
@@ -183,6 +183,18 @@ def modes_of(said: Any) -> set[str]:
 
 def said_nodes(said: Any) -> set[str]:
     return {file["path"].partition(":")[0] for file in said["files"]}
+
+
+def test_beside_a_job_that_fails(cluster: RayCluster, start: Callable[[str], Driver]) -> None:
+    """A raylet quotes what a constructor has raised, of whichever job: the one beside it is well."""
+    slow = start("slow")
+    job = slow.until(lambda said: len(phases_of(said)) == 2)["cluster"]["job"]
+    raylet = cluster.scratch / OTHER / "session_latest" / "logs" / "raylet.out"
+    quoted = "FileNotFoundError: no checkpoint /data/step-100"
+    before = raylet.read_text().count(quoted)
+    start("constructor")
+    wait_for(lambda: raylet.read_text().count(quoted) > before)
+    assert slow.doctor(job)["failures"] == []
 
 
 def test_after_the_job_has_died(start: Callable[[str], Driver]) -> None:

@@ -86,6 +86,18 @@ def test_children_of_another_job(job: Job, tmp_path: Path) -> None:
     assert "not collected" not in report, report
 
 
+def test_beside_a_node_without_response(job: Job, tmp_path: Path) -> None:
+    """What the job has left on the others is read; that it has ended is not claimed, since that node
+    may have ranks."""
+    start(job, tmp_path, 1, RAISES).wait()
+    result = job.cli("doctor", "-t", "local", "-t", "ssh:nowhere.invalid")
+    assert result.returncode == 1, result.stderr
+    said = " ".join(result.stdout.split())
+    assert "shard 7 is damaged" in said
+    assert "1 of 2 nodes answer" in said and "nowhere.invalid" in said
+    assert f"{job.name} does not run on a node that answers; what it has left is read" in said
+
+
 def test_started_again_under_its_name(job: Job, tmp_path: Path) -> None:
     """The last run is meant, however the ones before have ended: while it runs, and after its death."""
     start(job, tmp_path, 1, RAISES).wait()

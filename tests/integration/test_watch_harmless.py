@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs import PROGRAMS, Job
+from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.frontends.watch.sessions import verdict_text
 from rankdbg.investigations.watch.reconnecting import Reaching
 from rankdbg.investigations.watch.watch_settings import WatchSettings
@@ -95,6 +95,17 @@ def test_scheduler_that_answers_badly(job: Job, tmp_path: Path, answer: str) -> 
         (tmp_path / "end").touch()
         assert watch.wait() == 7
         assert "rankdbg itself failed" not in watch.said
+        assert "Error:" not in watch.said
+
+
+def test_output_that_is_no_list_of_jobs(tmp_path: Path) -> None:
+    """It is quoted in one sentence, with what to look at."""
+    _, environment = scheduler(tmp_path, "echo '{{{nonsense'")
+    result = rankdbg("ps", "-t", "slurm:4711", env={**os.environ, **environment})
+    assert result.returncode == 2
+    first, quoted, hint = result.stderr.splitlines()
+    assert first == "error: invalid output of squeue: not in the format that was requested"
+    assert "'{{{nonsense'" in quoted and "type -a squeue" in hint
 
 
 def test_watching_process_is_killed(job: Job, tmp_path: Path) -> None:

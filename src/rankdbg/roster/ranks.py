@@ -71,6 +71,7 @@ class _Job:
         self._known = known
 
     def classify(self) -> None:
+        self._leave_out_earlier_runs()
         self._find_launchers()
         self._find_first_rank()
         self._find_children()
@@ -95,6 +96,23 @@ class _Job:
             ancestor = self._known.get(place)
             if ancestor is not None and ancestor.job == process.job:
                 yield ancestor
+
+    def _leave_out_earlier_runs(self) -> None:
+        """A job of Ray may be started again under its name: what has ended with an earlier driver is
+        no rank. Its numbers say nothing, since those of Ray are counted. (What Ray itself tells of has
+        a reason, and is of this run.)"""
+        ray = [process for process in self.members if process.labels.get("engine") == "ray"]
+        drivers = [process for process in ray if process.labels.get("part") == "driver"]
+        for host in {driver.host for driver in drivers if driver.alive}:
+            here = [driver for driver in drivers if driver.host == host]
+            living = [driver for driver in here if driver.alive]
+            began = min(driver.start for driver in living)
+            launchers = {driver.ppid for driver in living if driver.ppid > 1}
+            if any(d.start < began and d.ppid not in launchers for d in here if not d.alive):
+                for process in ray:
+                    dead = not process.alive and "dead" not in process.labels
+                    if dead and process.host == host and process.start < began:
+                        process.kind = "helper"
 
     def _find_launchers(self) -> None:
         """Processes whose number is from a weaker source than those of their children: from the

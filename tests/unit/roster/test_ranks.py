@@ -297,6 +297,32 @@ def test_actors() -> None:
     ) == {10: RANK1, 11: RANK0, 12: RANK0, 13: HELPER}
 
 
+DRIVER = {"engine": "ray", "part": "driver", "role": "driver"}
+TRAINER = {"engine": "ray", "part": "Trainer", "role": "Trainer"}
+
+
+def test_ray_job_that_was_started_again() -> None:
+    """Under its name, after kill -9 of everything: what ended with the driver before is no rank."""
+    assert classified(
+        process(10, 0, alive=False, **DRIVER),
+        process(11, 5, alive=False, **TRAINER),
+        process(12, 5, alive=False, **TRAINER),
+        process(20, 0, **DRIVER),
+        process(21, 5, **TRAINER),
+    ) == {10: HELPER, 11: HELPER, 12: HELPER, 20: RANK0, 21: RANK0}
+
+
+def test_ray_actor_that_has_died_with_its_driver_alive() -> None:
+    """It is gone, and counted, in a job of one driver and of two that one script started."""
+    dead = process(11, 5, alive=False, **TRAINER)
+    living = process(12, 5, **TRAINER)
+    found = {11: RANK0, 12: RANK1}
+    assert classified(process(10, 0, **DRIVER), dead, living) == {10: RANK0, **found}
+    first = process(7, 3, alive=False, **DRIVER)
+    second = process(8, 3, **DRIVER)
+    assert classified(first, second, dead, living) == {7: RANK0, 8: RANK1, **found}
+
+
 # --- the same number twice ----------------------------------------------------------------
 
 

@@ -207,6 +207,10 @@ class DriverProcess:
         self.connect_seconds = connect_seconds
         self._noise = b""
         self._said: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._known: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._tables: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self.here = DriverNode()
+        self.nodes: dict[str, dict[str, str]] = {}
         self._channels: dict[str, RayChannel] = {}
         self._lock = threading.Lock()
         text = (PACKAGE / "clusters/ray/ray_driver.py").read_text()
@@ -216,9 +220,6 @@ class DriverProcess:
         self._process = Launched([python, "-c", text], environment, folder="/")
         self._lines = wire.Lines()
         self._process.listen(self._hear, self._hear_complaint)
-        self._known: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self._tables: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-        self.here = DriverNode()
         self.nodes = self._connect()
 
     def _connect(self) -> dict[str, dict[str, str]]:

@@ -151,11 +151,13 @@ def join(known: Known, dead: Iterable[tuple[str, int, dict[str, Any]]]) -> Known
 def name_job(labels: dict[str, Any], job: str, jobs: Mapping[str, Any]) -> None:
     if job:
         labels["job"] = f"ray-{job}"
+        labels["job_began"] = jobs.get(job, {}).get("began", 0)
         labels["names"].update(jobs.get(job, {}).get("names", {}), ray_job=labels["job"])
 
 
 def find_jobs(state: Any) -> dict[str, dict[str, Any]]:
-    """By id: the driver (address and pid), whether it has ended, and the names of the job."""
+    """By id: the driver (address and pid), whether it has ended, when the job began (in ms), and its
+    names."""
     messages = importlib.import_module("ray.core.generated.gcs_pb2")
     accessor = state.state._connect_and_get_accessor()
     try:
@@ -171,6 +173,7 @@ def find_jobs(state: Any) -> dict[str, dict[str, Any]]:
         jobs[entry.job_id.hex()] = {
             "driver": (entry.driver_address.ip_address, entry.driver_pid),
             "dead": entry.is_dead,
+            "began": entry.start_time,
             "names": {kind: name for kind, name in names.items() if name},
         }
     return jobs

@@ -199,7 +199,7 @@ def steps_of(job: SlurmJob) -> dict[str, tuple[str, str]]:
     lines = call("squeue", "--noheader", "--steps", f"--jobs={job.number}", "--format=%i|%N|%j")
     steps = {}
     for line in lines.splitlines():
-        ident, nodes, name = (part.strip() for part in line.split("|", 2))
+        ident, nodes, name = _parts(line, 3)
         of_job, _, number = ident.rpartition(".")
         # The last element of an array has the number of the array, which lists all elements.
         is_own = of_job in (job.number, job.shown)
@@ -238,7 +238,19 @@ def _expanded(node_list: str) -> list[str]:
 
 def _jobs(*options: str) -> list[SlurmJob]:
     lines = call("squeue", "--noheader", f"--format={_FIELDS}", *options).splitlines()
-    return [SlurmJob(*(part.strip() for part in line.split("|", 7))) for line in lines]
+    return [SlurmJob(*_parts(line, 8)) for line in lines]
+
+
+def _parts(line: str, count: int) -> list[str]:
+    """The fields of a line that squeue has printed in the format that was requested."""
+    parts = [part.strip() for part in line.split("|", count - 1)]
+    if len(parts) != count:
+        raise NodeFailed(
+            "invalid output of squeue: not in the format that was requested",
+            f"its first such line: {line[:100]!r}",
+            hint="is another program called squeue? type -a squeue",
+        )
+    return parts
 
 
 def _user() -> str:

@@ -20,7 +20,8 @@ def print_job_state(
     nodes = f"{answering} of {counted(state.nodes, 'node')} answer"
     print_row(terminal, "cluster", nodes + "s" * (state.nodes == 1))
     for node, reason in state.silent_nodes.items():
-        print_row(terminal, "", f"{terminal.red(node)}: {reason}")
+        why = reason.removeprefix(f"{node}: ")
+        print_row(terminal, "", f"{terminal.red(node)}: {why}")
     print_row(terminal, "job", _job(state, gone, missing))
     for note in (*state.notes, *state.hints):
         print_row(terminal, "", note)
@@ -30,6 +31,8 @@ def _job(state: JobState, gone: Sequence[Rank], missing: Sequence[Rank]) -> str:
     if not state.running:
         if state.job == RAY:
             return "none runs; what Ray itself has written is read"
+        if state.silent_nodes:
+            return f"{state.job} does not run on a node that answers; what it has left is read"
         return f"{state.job} does not run any more; what it has left is read"
     there, known = len(state.ranks) - len(gone), len(state.ranks) + len(missing)
     ranks = f"{there} of {counted(known, 'rank')} run" + "s" * (known == 1)

@@ -17,7 +17,7 @@ from rankdbg.files.foreign_files import copy_pipe, is_pipe
 from rankdbg.logs.files import MOST_FILES, find_logs, too_many
 from rankdbg.logs.patterns import FileScan
 from rankdbg.logs.places import LogFile, ray_worker
-from rankdbg.node.logs.ray_sessions import started_for
+from rankdbg.node.logs.ray_sessions import started_for, without_makers
 
 MOST_PIPED = 4 << 30
 
@@ -52,7 +52,10 @@ class GivenFiles:
             sys.stderr.write(f"{told}\n")
         self._told = told
         known = {file.path for file in self.files}
-        self.files += [self._file(path) for path in found[:MOST_FILES] if path not in known]
+        new = [path for path in found[:MOST_FILES] if path not in known]
+        named = {path for path in new if path in self._paths}
+        wanted = named.union(without_makers(path for path in new if path not in named))
+        self.files += [self._file(path) for path in new if path in wanted]
         if not self.files:
             raise NoLogs(f"no log files in {', '.join(self._paths)}")
 

@@ -85,7 +85,7 @@ class JobFiles:
         self.session.forget()
         fetched = [] if self._paths else self._fetch()
         untold = self._look_at_containers()
-        roster = self._roster(anyhow=bool(fetched or self._failed))
+        roster, unreached = self._roster()
         jobs = roster.jobs()
         # Of a job that runs, the logs of an earlier run under its name are not wanted.
         left = not (known_as(roster, jobs, self._job) if self._job else jobs)
@@ -103,7 +103,7 @@ class JobFiles:
         if self._around and (self.files or self._failed or self.state.running):
             self._look_around()
         if not self.files and not self._failed and not self._is_in_kernel_logs():
-            raise self._nothing(roster)
+            raise unreached or self._nothing(roster)
 
     def _look_at_containers(self) -> list[str]:
         """Failed containers, from the cluster. Returns what could not be determined."""
@@ -151,13 +151,12 @@ class JobFiles:
             self._folder = tempfile.TemporaryDirectory(prefix="rankdbg-logs-")
         return self.session.cluster.fetch_logs(self._folder.name)
 
-    def _roster(self, anyhow: bool) -> Roster:
+    def _roster(self) -> tuple[Roster, NodeFailed | None]:
+        """Nodes that do not respond may have the ranks; those that do may have logs of them."""
         try:
-            return self.session.roster(where=False, job=self._job)
-        except NodeFailed:
-            if not self.files and not anyhow:
-                raise
-            return Roster([])
+            return self.session.roster(where=False, job=self._job), None
+        except NodeFailed as error:
+            return Roster([]), error
 
     def _choose_job(self, roster: Roster) -> None:
         jobs = roster.jobs()
@@ -228,7 +227,8 @@ class JobFiles:
             path = f"{file.node}:{file.path}" if several else file.path
             error = scan.error or file.error
             made.append(replace(scan, path=path, file=file, now=now, error=error))
-        jobs = ray_lines.Jobs(self._found.files)
+        heads = (hit for scan in made if _is_shared(scan) for hit in scan.hits)
+        jobs = ray_lines.Jobs(self._found.files, heads)
         made = _of_this_run(made, self._since, self._skew(), self.state.job, jobs)
         said = read_kernels(self.state.health, self.state.ranks, made)
         self.state.hints = said.hints
@@ -264,6 +264,11 @@ def _numbers_by_host(ranks: Iterable[Rank]) -> dict[str, Sequence[int]]:
     return {host: sorted(found) for host, found in numbers.items()}
 
 
+def _is_shared(scan: FileScan) -> bool:
+    """Whether Ray's daemons have written it, for all jobs of the cluster."""
+    return scan.file is not None and scan.file.job == RAY
+
+
 def _of_this_run(
     scans: list[FileScan], since: float | None, skew: float, job: str, jobs: ray_lines.Jobs
 ) -> list[FileScan]:
@@ -272,15 +277,14 @@ def _of_this_run(
     year = year_of(scans)
 
     def is_wanted(hit: Hit, shared: bool) -> bool:
-        if shared and jobs.is_of_another(hit, job):
-            return False
         when = read_stamp(hit.stamp, year) if since is not None and hit.stamp else None
         slack = skew if shared else EARLIER_SECONDS
         return when is None or since is None or when >= since - slack
 
     made = []
     for scan in scans:
-        shared = scan.file is not None and scan.file.job == RAY
-        hits = tuple(hit for hit in scan.hits if is_wanted(hit, shared))
+        shared = _is_shared(scan)
+        hits = jobs.without_others(scan.hits, job) if shared else scan.hits
+        hits = tuple(hit for hit in hits if is_wanted(hit, shared))
         made.append(replace(scan, hits=hits))
     return made

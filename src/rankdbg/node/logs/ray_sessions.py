@@ -6,10 +6,11 @@ import glob
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from rankdbg.files.foreign_files import open_file
 from rankdbg.logs.files import find_logs
+from rankdbg.logs.places import ray_worker
 from rankdbg.node.machine import processes
 
 RAYLET = "RANKDBG_RAYLET"
@@ -63,6 +64,23 @@ def logs_of(session: str) -> Iterator[str]:
     for path in find_logs([os.path.join(session, "logs")]):
         if not _NO_LOGS.search(path):
             yield path
+
+
+def without_makers(paths: Iterable[str]) -> list[str]:
+    """Of the logs in some folders, where they are of Ray's sessions, those in which jobs may have
+    failed: not what Ray writes for its makers, nor what rankdbg's own workers have written."""
+    paths = [*paths]
+    folders = {os.path.dirname(path) for path in paths if _of_session(os.path.basename(path))}
+    return [
+        path
+        for path in paths
+        if os.path.dirname(path) not in folders
+        or not (_NO_LOGS.search(path) or started_for(path)[1] == OURS)
+    ]
+
+
+def _of_session(name: str) -> bool:
+    return ray_worker(name) is not None or name in ("raylet.out", "gcs_server.out")
 
 
 def is_in_session(path: str) -> bool:

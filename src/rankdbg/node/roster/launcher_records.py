@@ -61,7 +61,7 @@ def add_dead(found: list[Process], known: LauncherLabels) -> None:
 
 def known_or_below(found: list[Process], known: LauncherLabels) -> list[Process]:
     """The launcher's processes and their children; dead ones too if the launcher has them, or
-    with their job."""
+    with their job, unless that was started again under its name."""
 
     known = {pid: labels for pid, labels in known.items() if pid}
 
@@ -72,10 +72,29 @@ def known_or_below(found: list[Process], known: LauncherLabels) -> list[Process]
         return any(ancestor.pid in known for ancestor in process.above)
 
     living = {process.key for process in found if process.alive and is_known(process)}
-    jobs = {process.job for process in found if process.key in living}
-    return [
-        p for p in found if (p.key in living if p.alive else p.job in jobs or "dead" in p.labels)
-    ]
+    began: dict[str, list[float]] = {}  # of each job that is there, since when the launcher has it
+    for process in found:
+        if process.key in living:
+            since = known.get(process.pid, {}).get("job_began", 0) / 1000
+            began.setdefault(process.job, []).append(since)
+
+    def is_of_this_run(process: Process) -> bool:
+        if process.job not in began:
+            return False
+        # A driver begins before its job.
+        is_driver = process.labels.get("part") == "driver"
+        return is_driver or _started(process) >= min(began[process.job])
+
+    def is_listed(process: Process) -> bool:
+        if process.alive:
+            return process.key in living
+        return "dead" in process.labels or is_of_this_run(process)
+
+    return [process for process in found if is_listed(process)]
+
+
+def _started(process: Process) -> float:
+    return time.time() - processes.age(process.start)
 
 
 def _is_another(process: Process, labels: Mapping[str, Any]) -> bool:

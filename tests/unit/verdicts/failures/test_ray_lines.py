@@ -32,6 +32,29 @@ ray.exceptions.RayTaskError(ValueError): ray::Trainer.step() (pid=320, ip=10.0.0
   File "train.py", line 35, in step
 ValueError: shard 7 is damaged
 """
+# raylet.out, shortened: the constructor of an actor of job 4, and the environment of job 15.
+QUOTED = """\
+[2026-11-18 23:40:46,625 I 85 85] (raylet) node_manager.cc:1477: Disconnecting worker, graceful=true, \
+has_creation_task_exception=true worker_id=4da731571231db664947ebdccbdfc65058a7ea4e369b1f0b94a27404 job_id=04000000
+[2026-11-18 23:40:46,625 I 85 85] (raylet) node_manager.cc:1504: Formatted creation task exception: \
+Traceback (most recent call last):
+
+  File "python/ray/_raylet.pyx", line 2198, in ray._raylet.execute_task
+
+  File "/home/me/train.py", line 14, in __init__
+    raise ValueError("no tokenizer at /x")
+
+ValueError: no tokenizer at /x
+
+ worker_id=4da731571231db664947ebdccbdfc65058a7ea4e369b1f0b94a27404
+[2026-11-18 23:42:33,033 I 85 85] (raylet) runtime_env_agent_client.cc:387: Failed to create runtime \
+env for job 0f000000, error message: [Node 127.0.0.1] Traceback (most recent call last):
+  File "/opt/ray/_private/runtime_env/pip.py", line 132, in __init__
+    import virtualenv  # noqa: F401 ensure virtualenv exists.
+ValueError: No module named 'virtualenv'
+
+[2026-11-18 23:42:34,033 E 85 85] (raylet) main.cc:7: ValueError: of no job
+"""
 PATTERNS = [
     Pattern("wanted", (("died unexpectedly", ""), ("ValueError: ", ""), ("(autoscaler", ""))),
     Pattern("traceback", (("Traceback", ""),), after=40),
@@ -108,6 +131,39 @@ def test_workers_of_other_jobs(tmp_path: Path) -> None:
         assert jobs.is_of_another(line, "train-4f2a") is other
     line = hit._replace(text="Actor 1cb98fcea6caeabe93847bcd01000000 died", after=())
     assert not jobs.is_of_another(line, "train-4f2a")
+
+
+def test_what_a_raylet_quotes(tmp_path: Path) -> None:
+    """The lines of an error that a raylet quotes belong to the job that it names before them."""
+
+    def left(job: str) -> list[str]:
+        found = ray_lines.Jobs([]).without_others(scan(tmp_path / "r", QUOTED).hits, job)
+        return [hit.text.rpartition(": ")[2] for hit in found if hit.pattern == "wanted"]
+
+    assert left("ray-05000000") == ["of no job"]
+    assert left("ray-04000000") == ["no tokenizer at /x", "of no job"]
+    assert left("ray-0f000000") == ["No module named 'virtualenv'", "of no job"]
+
+
+def test_directory_of_a_session_in_which_all_is_well(tmp_path: Path) -> None:
+    """Its actors end with their job, and rankdbg's own with rankdbg: what Ray writes of that for its
+    makers is no failure."""
+    logs = tmp_path / "session_latest" / "logs"
+    logs.mkdir(parents=True)
+    when, own = "[2026-11-18 23:48:18,234 I 238 256]", "aaa45b93c633bb2b983c528b" + "0" * 32
+    (logs / f"python-core-driver-01000000{'f' * 48}_238.log").write_text(
+        f"{when} actor_manager.cc:236: received notification on actor, state: DEAD, num_restarts: 0, "
+        "death context type=ActorDiedErrorContext actor_id=99091f1dc08cc763f168a59001000000\n"
+    )
+    killed = "The actor is dead because it was killed by `ray.kill`.\n"
+    (logs / f"python-core-worker-{own}_333.log").write_text(f"{when} core_worker.cc:4630: {killed}")
+    (logs / f"worker-{own}-01000000-333.out").write_text(
+        f":job_id:01000000\n:actor_name:RankdbgNode\n{killed}"
+    )
+    worker = "82232bacb17d52b262f121031fbdce67e91b60339fb9d12084b8d379"
+    (logs / f"worker-{worker}-02000000-1829.out").write_text("2026-11-18 23:48:10 INFO step 1\n")
+    rules = load_rules()
+    assert diagnose(given_logs([str(tmp_path)], rules.patterns()).scan(), rules).failures == ()
 
 
 def test_driver_of_another_job_in_the_log_of_the_head(tmp_path: Path) -> None:
