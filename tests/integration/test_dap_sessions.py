@@ -73,6 +73,30 @@ def test_disconnected_ranks_are_not_offered_again(job: Job, server: DapServer) -
     editor.close()
 
 
+def test_disconnected_ranks_that_stay_are_not_offered_again(job: Job) -> None:
+    """--stay: a rank that was disconnected is still stopped, and waits for the next editor, or until
+    this one adds it."""
+    start_loops(job, 2)
+    with DapServer(job, "--stay") as server:
+        editor = Editor(server)
+        editor.break_at(LOOP, INNER)
+        for session in editor.attach_all(2).values():
+            session.event("stopped")
+            session.ask("disconnect")
+            session.wait_closed()
+        job.start(sys.executable, LOOP, "loops", env={"RANK": "2", "LOCAL_RANK": "2"})
+        wait_for(lambda: 2 in editor.living(), lambda: editor.offered)
+        offers = [m for m in editor.parent.messages if m.get("command") == "startDebugging"]
+        assert len(offers) == 3
+        assert editor.say("add 0").startswith("sessions: 0-2; stopped: 0-")
+        wait_for(lambda: list(editor.living()) == [0, 2], lambda: editor.offered)
+        editor.leave()
+        following = Editor(server)
+        following.break_at(LOOP, INNER)
+        assert list(following.attach_all(3)) == [0, 1, 2]
+        following.leave()
+
+
 def test_restarted_rank_has_a_session_again(editor: Editor) -> None:
     """An editor restarts a session by a disconnect and an attach with the same configuration."""
     editor.break_at(LOOP, INNER)
