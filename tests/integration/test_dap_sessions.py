@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -72,6 +73,30 @@ def test_disconnected_ranks_are_not_offered_again(job: Job, server: DapServer) -
     editor.close()
 
 
+def test_disconnected_ranks_that_stay_are_not_offered_again(job: Job) -> None:
+    """--stay: a rank that was disconnected is still stopped, and waits for the next editor, or until
+    this one adds it."""
+    start_loops(job, 2)
+    with DapServer(job, "--stay") as server:
+        editor = Editor(server)
+        editor.break_at(LOOP, INNER)
+        for session in editor.attach_all(2).values():
+            session.event("stopped")
+            session.ask("disconnect")
+            session.wait_closed()
+        job.start(sys.executable, LOOP, "loops", env={"RANK": "2", "LOCAL_RANK": "2"})
+        wait_for(lambda: 2 in editor.living(), lambda: editor.offered)
+        offers = [m for m in editor.parent.messages if m.get("command") == "startDebugging"]
+        assert len(offers) == 3
+        assert editor.say("add 0").startswith("sessions: 0-2; stopped: 0-")
+        wait_for(lambda: list(editor.living()) == [0, 2], lambda: editor.offered)
+        editor.leave()
+        following = Editor(server)
+        following.break_at(LOOP, INNER)
+        assert list(following.attach_all(3)) == [0, 1, 2]
+        following.leave()
+
+
 def test_restarted_rank_has_a_session_again(editor: Editor) -> None:
     """An editor restarts a session by a disconnect and an attach with the same configuration."""
     editor.break_at(LOOP, INNER)
@@ -131,10 +156,21 @@ def test_breakpoints_take_effect_together(job: Job, server: DapServer) -> None:
 
 
 BAD_REQUESTS: list[tuple[str, dict[str, Any], str]] = [
-    ("readMemory", {}, "readMemory is not supported"),
-    ("terminateThreads", {}, "terminateThreads is not supported"),
+    *(
+        (command, {}, f"{command} is not supported")
+        for command in (
+            "stepBack",
+            "readMemory",
+            "restartFrame",
+            "setDataBreakpoints",
+            "dataBreakpointInfo",
+            "terminateThreads",
+            "disassemble",
+        )
+    ),
     ("stackTrace", {"threadId": "x"}, "threadId must be a whole number"),
     ("scopes", {}, "it must be an object with 'frameId'"),
+    ("source", {"source": "x", "sourceReference": 1}, "source must be an object"),
     ("setExceptionBreakpoints", {"filters": 4}, "filters must be a list"),
     ("setBreakpoints", {"source": 3, "breakpoints": [1]}, "source must be an object"),
     (
@@ -142,8 +178,21 @@ BAD_REQUESTS: list[tuple[str, dict[str, Any], str]] = [
         {"source": {"path": "/x.py"}, "breakpoints": [{"line": "7"}]},
         "breakpoints[0].line must be a whole number",
     ),
+    (
+        "setBreakpoints",
+        {"source": {}, "breakpoints": [{"line": 7}]},
+        "source must be an object with 'path'",
+    ),
     ("evaluate", {"expression": ["x"]}, "expression must be a string"),
+    # What only debugpy finds out.
+    (
+        "setBreakpoints",
+        {"source": {"path": "/x\0.py"}, "breakpoints": [{"line": 7}]},
+        "debugpy failed at setBreakpoints: ValueError: embedded null byte",
+    ),
+    ("setDebuggerProperty", {"ideOS": 5}, "debugpy failed at setDebuggerProperty: AssertionError"),
 ]
+NO_OBJECTS = ([1, 2], [], "text", "", 7, 0, True, False)
 
 
 def test_requests_that_a_rank_cannot_answer_are_refused(editor: Editor) -> None:
@@ -161,9 +210,40 @@ def test_requests_that_the_parent_cannot_answer_are_refused(editor: Editor) -> N
     editor.attach_all(2)
     refused = editor.parent.refused
     assert "invalid arguments for setBreakpoints" in refused("setBreakpoints", breakpoints=5)
-    assert "invalid arguments for completions" in refused("completions", text=3, column="x")
+    assert "invalid arguments for completions" in refused("completions", text="a", column="zz")
+    assert "column must be a whole number" in refused("completions", text="a", column=math.inf)
     assert "works in the session of a rank" in refused("readMemory")
     assert editor.say("sessions") == "sessions: 0-1"
+
+
+def test_arguments_that_are_no_object_are_refused(editor: Editor) -> None:
+    """By the parent and by a rank, whose sessions go on."""
+    session = editor.attach_all(2)[0]
+    for client, command in ((editor.parent, "setBreakpoints"), (session, "threads")):
+        for arguments in NO_OBJECTS:
+            request = {"type": "request", "command": command, "arguments": arguments}
+            response = client.response(client.send(request))
+            why = f"invalid arguments for {command}: expected an object"
+            assert (response["success"], response["message"]) == (False, why)
+    assert session.ask("threads")["threads"]
+    assert editor.say("sessions") == "sessions: 0-1"
+
+
+def test_attach_with_arguments_of_another_kind_is_refused(editor: Editor) -> None:
+    """Those of rankdbg, and those that only debugpy reads; a rank's session can be opened again."""
+    editor.attach_all(2)[0].ask("disconnect", restart=True)
+    (name,) = [name for name in editor.offered if name.startswith("rank 0")]
+    given = editor.offered[name]
+    for wrong, why in (
+        ({"pathMappings": 5}, "invalid arguments for attach: pathMappings must be a list"),
+        ({"debugOptions": 5}, "debugpy failed at attach: TypeError: 'int' object is not iterable"),
+    ):
+        client = DapClient.connect(editor.address)
+        client.ask("initialize", **INITIALIZE)
+        assert client.refused("attach", **{**given, **wrong}) == why
+        client.close()
+    editor.open(given)
+    assert editor.sessions[name].ask("threads")["threads"]
 
 
 @pytest.mark.parametrize("context", ["watch", "hover", "variables", "clipboard"])
@@ -200,14 +280,22 @@ def test_threads_and_processes_are_named_by_rank(editor: Editor) -> None:
         assert session.event("process")["name"].startswith(f"rank {rank} · ")
 
 
-def test_condition_that_raises_is_reported_once(job: Job, editor: Editor) -> None:
-    """However often the line is passed, and whatever it raises."""
-    editor.break_at(LOOP, {"line": INNER, "condition": "no_such_name > 3"})
+@pytest.mark.parametrize(
+    ("condition", "error"), [("no_such_name > 3", "NameError"), ("{}[value]", "KeyError")]
+)
+def test_condition_that_raises_is_reported_once(
+    job: Job, editor: Editor, condition: str, error: str
+) -> None:
+    """However often the line is passed, and also if the error differs each time. Another
+    breakpoint's is reported, too."""
+    editor.break_at(LOOP, {"line": INNER, "condition": condition})
     session = editor.attach_all(2)[0]
-    session.event("output", lambda body: "no_such_name" in body["output"])
+    session.event("output", lambda body: condition in body["output"] and error in body["output"])
     before = step_of(job, 0)
-    wait_for(lambda: step_of(job, 0) > before + 20, "rank 0 runs on")
-    assert session.console().count("NameError") == 1
+    wait_for(lambda: step_of(job, 0) > before + 30, "rank 0 runs on")
+    assert session.console().count(error) == 1
+    editor.break_at(LOOP, {"line": INNER, "condition": "value.no_such_attribute"})
+    session.event("output", lambda body: "no_such_attribute" in body["output"])
 
 
 def test_end_of_the_job_is_said(job: Job, editor: Editor) -> None:

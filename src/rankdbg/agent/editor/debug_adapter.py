@@ -12,11 +12,17 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from rankdbg.agent import active, announcing, threads
-from rankdbg.agent.editor import debugpy_loading, editor_stops, thread_tracing
+from rankdbg.agent.editor import (
+    breakpoint_conditions,
+    debugger_requests,
+    debugpy_loading,
+    editor_stops,
+    thread_events,
+    thread_tracing,
+)
 
 # What is used of pydevd. None of it is a public API, so it is checked before it is used.
 _NEEDED = {
@@ -27,9 +33,6 @@ _NEEDED = {
 _END_SECONDS = 2.0
 # For the previous session to be turned off. Less than a client waits.
 _OFF_SECONDS = 20.0
-
-# Different errors in conditions of breakpoints that are reported to one editor.
-_MOST_REPORTED = 20
 
 _one_at_a_time = threads.new_lock()
 _attached = False
@@ -151,11 +154,10 @@ def _begin(connection: Any) -> None:
         pydevd.start_client = dial
     _set_attached(True)
     debugger = editor_stops.current()
-    new_event = getattr(getattr(debugger, "_thread_events", None), "default_factory", None)
-    if new_event is not None:  # another debugpy may have none
-        debugger._thread_events = _WakesAll(new_event)
-    debugger.skip_print_breakpoint_exception = (_ReportedBefore("ReportedBefore", (), {}),)
+    thread_events.begin(debugger)
+    breakpoint_conditions.begin(debugger)
     debugger.add_dap_messages_listener(editor_stops.EditorMessages())
+    debugger_requests.begin(debugger)
     thread_tracing.begin()
 
 
@@ -164,44 +166,6 @@ def _set_attached(attached: bool) -> None:
     _attached = attached
     active.editor = editor_stops if attached else None
     announcing.changed()
-
-
-class _ReportedBefore(type):
-    """The class of errors in conditions of breakpoints that the debugger does not report: errors
-    that were reported before. Else it would report one each time the line is executed."""
-
-    def __init__(cls, *about: Any) -> None:
-        super().__init__(*about)
-        cls._reported: set[str] = set()
-
-    def __instancecheck__(cls, error: object) -> bool:
-        text = repr(error)
-        if text in cls._reported or len(cls._reported) >= _MOST_REPORTED:
-            return True
-        cls._reported.add(text)
-        return False
-
-
-class _WakesAll(dict[str, Any]):
-    """The events with which the debugger wakes the threads that it holds. Setting one sets all.
-
-    debugpy (1.8.22, `_update_stepping_info`) sets the event of any thread instead of the one that
-    has to continue, which then notices 200 ms later. A thread that is woken without need waits again.
-    """
-
-    def __init__(self, new_event: Callable[[], Any]) -> None:
-        self._new_event = new_event
-        self._sets: list[Callable[[], None]] = []
-
-    def __missing__(self, thread: str) -> Any:
-        event = self._new_event()
-        self._sets.append(event.set)
-        event.set = self._set_all
-        return self.setdefault(thread, event)
-
-    def _set_all(self) -> None:
-        for set_one in list(self._sets):
-            set_one()
 
 
 def _show_tensors(wanted: bool) -> None:
@@ -301,6 +265,7 @@ def _end() -> None:
     try:
         if current is not None:
             pydevd.PyDevdAPI().request_disconnect(current, resume_threads=True)
+            thread_events.wake_all(current)
             _wait_until_all_run()
         pydevd.stoptrace()
         _wait_until_disposed()

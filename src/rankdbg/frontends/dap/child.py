@@ -56,6 +56,9 @@ class Surroundings(Protocol):
 
     def stopped(self, child: ChildSession, event: dict[str, Any]) -> None: ...
 
+    def parked(self, child: ChildSession) -> None:
+        """Its editor has left, and its rank stays stopped."""
+
     def over(self, child: ChildSession, why: str, again: bool) -> None:
         """`again`: open another session if the rank still exists."""
 
@@ -220,6 +223,7 @@ class ChildSession:
         if self.is_stopped and self._around.may_stay() and self.is_open:
             self._kept_stops = list(self.stops.values())
             self.parked = True
+            self._around.parked(self)
             return
         self.leave()
 

@@ -418,15 +418,13 @@ class Hub:
             return self._focus is not child
 
     def moves(self, child: ChildSession, command: str) -> None:
-        moved = [child.rank]
         self._focus = child
-        if self.lockstep:
-            for other in self.children():
-                if other is not child and other.is_stopped:
-                    other.move(command)
-                    moved.append(other.rank)
-        if command != "continue":
-            self._announcer.expect(moved)
+        others = [c for c in self.children() if c is not child and c.is_stopped]
+        together = others if self.lockstep else []
+        if command != "continue":  # first: a short step is over before the next line
+            self._announcer.expect([child.rank, *(other.rank for other in together)])
+        for other in together:
+            other.move(command)
 
     def continue_all(self, children: Iterable[ChildSession]) -> list[Rank]:
         moved = [child for child in children if child.is_stopped]
@@ -436,6 +434,12 @@ class Hub:
 
     def stopped(self, child: ChildSession, event: dict[str, Any]) -> None:
         self._announcer.stopped(child, event)
+
+    def parked(self, child: ChildSession) -> None:
+        """For the next editor, or for this one if it asks."""
+        with self._lock:
+            if not child.let_go:
+                self._left.add(child.rank.process)
 
     def over(self, child: ChildSession, why: str, again: bool) -> None:
         with self._lock:

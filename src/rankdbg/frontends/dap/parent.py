@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from rankdbg.errors import RankdbgError
+from rankdbg.frontends.dap import requests
 from rankdbg.frontends.dap.child import OURS, ChildSession
 from rankdbg.frontends.dap.console import Console
 from rankdbg.frontends.dap.hub import Hub
@@ -71,10 +72,10 @@ class Parent:
                 request, f"{command} works in the session of a rank, not in the parent session"
             )
             return True
-        try:
+        if wrong := requests.fault(request):
+            self._client.refuse(request, wrong)
+        else:
             answer(request)
-        except (TypeError, ValueError, KeyError, AttributeError) as error:
-            self._client.refuse(request, f"invalid arguments for {command}: {error}")
         return True
 
     def _set_breakpoints(self, request: Message) -> None:

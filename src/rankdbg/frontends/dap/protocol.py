@@ -75,12 +75,15 @@ def _parsed(body: bytes) -> Message:
         raise Garbage("invalid DAP message: the body is not JSON") from None
     if not isinstance(message, dict) or message.get("type") not in ("request", "response", "event"):
         raise Garbage("invalid DAP message: not a request, response or event")
-    if message["type"] == "request":
-        if type(message.get("seq")) is not int or not isinstance(message.get("command"), str):
-            raise Garbage("invalid DAP request: no seq or no command")
-        if not isinstance(message.get("arguments") or {}, dict):
-            raise Garbage("invalid DAP request: the arguments are not an object")
+    named = type(message.get("seq")) is int and isinstance(message.get("command"), str)
+    if message["type"] == "request" and not named:
+        raise Garbage("invalid DAP request: no seq or no command")
     return message
+
+
+def _has_valid_arguments(request: Message) -> bool:
+    arguments = request.get("arguments")
+    return arguments is None or isinstance(arguments, dict)
 
 
 def framed(body: bytes) -> bytes:
@@ -110,7 +113,8 @@ class Connection:
         self._frames.longest = LONGEST_BODY
 
     def messages(self) -> Iterator[tuple[Message, bytes]]:
-        """Messages until the connection closes. Raises Garbage."""
+        """Messages until the connection closes; their arguments, if they have any, are objects.
+        Raises Garbage."""
         while True:
             try:
                 data = self._socket.recv(1 << 16)
@@ -118,7 +122,13 @@ class Connection:
                 return
             if not data:
                 return
-            yield from self._frames.feed(data)
+            for message, body in self._frames.feed(data):
+                if message["type"] == "request" and not _has_valid_arguments(message):
+                    self.refuse(
+                        message, f"invalid arguments for {message['command']}: expected an object"
+                    )
+                else:
+                    yield message, body
 
     def send_body(self, body: bytes) -> None:
         try:

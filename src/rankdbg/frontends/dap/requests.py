@@ -2,7 +2,7 @@
 
 To a request that it does not know debugpy says nothing (and prints a line into the program's own
 output); one whose arguments are of another kind ends its session (1.8.22, both). So neither
-reaches a rank.
+reaches a rank. At what is left, agent/editor/debugger_requests.py answers for it.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ def _list(item: type) -> Any:
 
 _TEXT, _NUMBER = str | None, int | None
 _ANY_OBJECT = dict[str, object]
+_FILE = _object(path=str)
 _SOURCE = _object(path=_TEXT, name=_TEXT, sourceReference=_NUMBER)
 _CONDITIONS = {"condition": _TEXT, "hitCondition": _TEXT}
 _BREAKPOINT = _object(line=int, logMessage=_TEXT, **_CONDITIONS)
 _THREAD = _object(threadId=int)
 
 REQUESTS: Mapping[str, type] = {
+    "attach": _object(pathMappings=_list(_object(localRoot=_TEXT, remoteRoot=_TEXT)) | None),
     "completions": _object(text=str, column=int, frameId=_NUMBER),
     "configurationDone": _object(),
     "continue": _THREAD,
@@ -47,7 +49,7 @@ REQUESTS: Mapping[str, type] = {
     "pydevdSystemInfo": _object(),
     "scopes": _object(frameId=int),
     "setBreakpoints": _object(
-        source=_SOURCE, breakpoints=_list(_BREAKPOINT) | None, lines=list[int] | None
+        source=_FILE, breakpoints=_list(_BREAKPOINT) | None, lines=list[int] | None
     ),
     "setDebuggerProperty": _object(),
     "setExceptionBreakpoints": _object(

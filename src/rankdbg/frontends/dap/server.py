@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from rankdbg.frontends.dap import running_server
+from rankdbg.frontends.dap import requests, running_server
 from rankdbg.frontends.dap.capabilities import CAPABILITIES
 from rankdbg.frontends.dap.child import OURS
 from rankdbg.frontends.dap.hub import Hub
@@ -114,7 +114,9 @@ class Server:
             elif command == "disconnect":
                 client.respond(message)
                 return None
-            elif command == running_server.REQUEST and self._is_trusted(message["arguments"]):
+            elif command == running_server.REQUEST and self._is_trusted(
+                message.get("arguments") or {}
+            ):
                 return initialize, message
             elif command == "launch":
                 client.refuse(message, 'rankdbg attaches to a running job: use "request": "attach"')
@@ -135,6 +137,9 @@ class Server:
             )
             return False
         client.trust()
+        if wrong := requests.fault(attach):
+            client.refuse(attach, wrong)
+            return False
         foreign = {"processId", "listen", "subProcessId"} & arguments.keys()
         if foreign:
             names = ", ".join(sorted(foreign))
