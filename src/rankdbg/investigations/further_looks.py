@@ -17,8 +17,9 @@ from rankdbg.verdicts.hangs.starting import CONNECTS
 # Defaults: for how long a job is sampled, how often, and for how long at most if that settles
 # the verdict.
 SECONDS, SAMPLES, LONGEST = 1.0, 3, 6.0
-# Ranks whose wait is followed to another process, and calls that name none.
-MOST_FOLLOWED = 16
+# Ranks whose wait is followed to another process, or to a thread; and calls that name no process.
+MOST_FOLLOWED = 128
+MOST_FOLLOWED_TO_THREADS = 16
 _FOR_DATA = ("waits-for-network", "waits-for-pipe", "waits-for-file")
 NAME_NO_PROCESS = ("", "futex", "sched_yield", "pause")
 # Ranks that are asked for the keys of a store that their functions set.
@@ -165,7 +166,7 @@ def _at_a_thread(verdict: Verdict) -> list[Rank]:
         if (sign.rule.role not in WAITING or sign.seen.rank.process in accused)
         and (sign.seen.in_event_loop or (verdict.findings and sign.seen.wait.call == "futex"))
     ]
-    return [sign.seen.rank for sign in waits if not sign.seen.computes][:MOST_FOLLOWED]
+    return [sign.seen.rank for sign in waits if not sign.seen.computes][:MOST_FOLLOWED_TO_THREADS]
 
 
 def _beside_a_store(verdict: Verdict) -> list[Rank]:

@@ -57,15 +57,16 @@ def _is_asked(
     """Whether a rank waits for this one for which several others wait: it gathers what they have,
     and this one has not sent its part. Work comes through such a rank from rank 0 or a driver."""
     return any(
-        hub in ranks and len(_waiting_for(hub, chains) - {place}) > 1
+        len(_waiting_for(hub, chains) - {place}) > 1
         for hub in _waiting_for(place, chains)
+        if hub in ranks
     )
 
 
-def _waiting_for(place: ProcessPlace, chains: Sequence[Sequence[Link]]) -> set[ProcessPlace | None]:
+def _waiting_for(place: ProcessPlace, chains: Sequence[Sequence[Link]]) -> set[ProcessPlace]:
     """Directly, and not through another one: each stage of a pipeline has one before it."""
     links = [link for chain in chains for link in chain if link.whom.place == place]
-    return {link.who.place for link in links if link.who.place != place}
+    return {before for link in links if (before := link.who.place) is not None and before != place}
 
 
 def _is_client(things: Sequence[AwaitedThing]) -> bool:
