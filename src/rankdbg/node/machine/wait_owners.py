@@ -316,17 +316,20 @@ class OpenFiles:
 def _keepers(holders: Sequence[int], target: str) -> list[int]:
     """A lock of flock() belongs to the open file. The process that took it, which the kernel
     names, may have closed that, while one that it has started keeps it open."""
-    if all(_has_lock(pid, target) for pid in holders):
+    left = {pid for pid in holders if _has_lock(pid, target) is False}
+    if not left:
         return [*holders]
-    return [pid for pid in processes.all_pids() if _has_lock(pid, target)] or [*holders]
+    keepers = [pid for pid in processes.all_pids() if _has_lock(pid, target)]
+    others = [pid for pid in holders if pid not in left and pid not in keepers]
+    return [*keepers, *others] or [*holders]
 
 
-def _has_lock(pid: int, target: str) -> bool:
-    """Whether an open file of this process has a lock."""
+def _has_lock(pid: int, target: str) -> bool | None:
+    """Whether an open file of this process has a lock; None if that cannot be seen."""
     try:
-        opened = [int(number) for number, name in descriptors.targets(pid) if name == target]
+        opened = [number for number, name in descriptors.targets(pid) if name == target]
     except OSError:
-        return False
+        return None
     return any("lock" in dict(descriptors.info(pid, number)) for number in opened)
 
 
