@@ -45,6 +45,8 @@ def test_rank_that_does_not_send(job: Job, tmp_path: Path, agent: bool) -> None:
     [
         ("sleeps", True),
         ("sleeps", False),
+        ("sleeps_beside_events", False),
+        pytest.param("sleeps_beside_events", True, marks=extra),
         pytest.param("locks", True, marks=extra),
         pytest.param("locks", False, marks=extra),
     ],

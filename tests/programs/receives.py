@@ -1,7 +1,9 @@
 """python receives.py KIND FOLDER: ranks 0, 2 and 3 receive from rank 1, in no function whose name says
-so. What rank 1 does is KIND; each rank prints a line when it is about to wait."""
+so, or, with the KIND `sleeps_beside_events`, wait for events as servers do. What rank 1 does is KIND;
+each rank prints a line when it is about to wait."""
 
 import os
+import selectors
 import socket
 import sys
 import threading
@@ -15,6 +17,9 @@ PEERS = []
 
 def sleeps():
     time.sleep(3600)
+
+
+sleeps_beside_events = sleeps
 
 
 def locks():
@@ -35,6 +40,10 @@ def main():
             time.sleep(0.01)
         with socket.create_connection(("127.0.0.1", int(PORT.read_text()))) as here:
             print("ready", flush=True)
+            if KIND.endswith("events"):
+                events = selectors.DefaultSelector()
+                events.register(here, selectors.EVENT_READ)
+                events.select()
             here.recv(1)
         return
     server = socket.create_server(("127.0.0.1", 0))

@@ -29,7 +29,7 @@ class ConfinedFailed(Exception):
 
 def confined(work: Callable[[], Any], seconds: float, memory: int) -> Any:
     """Run `work`, which returns plain values, in a child with `memory` bytes more than this
-    process and `seconds` of processor time. Raises ConfinedFailed with the text of any ConfinedFailed that `work` raises."""
+    process and `seconds` of processor time. Raises ConfinedFailed, with its text if `work` does."""
     read, write = os.pipe()
     child = os.fork()
     if not child:

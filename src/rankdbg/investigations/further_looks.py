@@ -13,12 +13,13 @@ from rankdbg.verdicts.hangs.hang_rules import HangRule
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.verdicts.hangs.patience import MAY_BE_ANSWERED
 from rankdbg.verdicts.hangs.starting import CONNECTS
+from rankdbg.verdicts.hangs.work_waits import waits_in_vain
 
 # Defaults: for how long a job is sampled, how often, and for how long at most if that settles
 # the verdict.
 SECONDS, SAMPLES, LONGEST = 1.0, 3, 6.0
 # Ranks whose wait is followed to another process, or to a thread; and calls that name no process.
-MOST_FOLLOWED = 128
+MOST_FOLLOWED = 512
 MOST_FOLLOWED_TO_THREADS = 16
 _FOR_DATA = ("waits-for-network", "waits-for-pipe", "waits-for-file")
 NAME_NO_PROCESS = ("", "futex", "sched_yield", "pause")
@@ -149,9 +150,13 @@ def _at_something(verdict: Verdict) -> list[Rank]:
 
 
 def _may_wait_for_each_other(verdict: Verdict) -> bool:
-    """Whether ranks wait for data, perhaps for that of another one."""
-    waits = [sign for sign in verdict.signs if sign.rule.cause in _FOR_DATA]
-    return verdict.state == "idle" and len(verdict.signs) > 1 and bool(waits)
+    """Whether ranks that look idle wait for data, perhaps for that of another one, or for one that
+    never comes."""
+    return (
+        verdict.state == "idle"
+        and len(verdict.signs) > 1
+        and any(sign.rule.cause in _FOR_DATA or waits_in_vain(sign) for sign in verdict.signs)
+    )
 
 
 def _at_a_thread(verdict: Verdict) -> list[Rank]:

@@ -8,17 +8,16 @@ known since NCCL 2.28.7; before that there is a text for people, which names out
 from __future__ import annotations
 
 import json
-import os
 import re
 import socket
 import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from rankdbg.node.machine import descriptors, processes, syscalls
+from rankdbg.node.machine import descriptors, processes, tcp
 
 _PORT = 28028
-_LISTENS = "0A"
+
 # Seconds that the RAS threads give a process that does not answer them.
 _PATIENCE = 2
 _QUESTIONS = f"TIMEOUT {_PATIENCE}\nSET FORMAT json\nVERBOSE STATUS\n".encode()
@@ -42,7 +41,7 @@ def ask(pids: Iterable[int], deadline: float) -> dict[int, list[dict[str, Any]]]
     environments, _ = processes.read_all({*wanted}, processes.environment)
     listening: dict[str, dict[int, set[str]]] = {}  # by network: ports and their sockets
     for pid in wanted:
-        network = _network(pid)
+        network = tcp.network(pid)
         if network not in listening:
             listening[network] = _listening(pid)
         port = _port_of(environments.get(pid, {}))
@@ -51,18 +50,11 @@ def ask(pids: Iterable[int], deadline: float) -> dict[int, list[dict[str, Any]]]
     return {}
 
 
-def _network(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/net")
-    except OSError:
-        return str(pid)
-
-
 def _listening(pid: int) -> dict[int, set[str]]:
     found: dict[int, set[str]] = {}
-    for each in syscalls.connections(pid):
-        if each.state == _LISTENS:
-            found.setdefault(int(each.local.rpartition(":")[2], 16), set()).add(each.inode)
+    for each in tcp.connections(pid):
+        if each.state == tcp.LISTENS:
+            found.setdefault(each.port, set()).add(each.inode)
     return found
 
 

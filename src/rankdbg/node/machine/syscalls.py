@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import struct
 import time
-from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple
 
-from rankdbg.node.machine import descriptors
+from rankdbg.node.machine import descriptors, tcp
 
 # name: its numbers on x86-64 and on aarch64 (-1: not there)
 _NUMBERS = {
@@ -76,7 +75,6 @@ _ON_A_PATH = ("open", "openat", "newfstatat", "statx", "unlinkat", "renameat")
 _ATTEMPTS = 3  # at a thread that moves on while it is read
 _MOST_POLLED = 8
 _LONGEST_PATH = 256
-_TCP_STATES = {"01": "", "02": "connecting", "03": "connecting", "08": "closed by the other side"}
 
 
 @cache
@@ -314,82 +312,17 @@ def describe_file(pid: int, descriptor: int) -> str:
     return target
 
 
-class TcpConnection(NamedTuple):
-    """Of TCP; addresses as /proc has them."""
-
-    local: str
-    remote: str
-    state: str
-    inode: str
-    unread: int = 0  # bytes that have arrived
-
-
-def connections(pid: int) -> Iterator[TcpConnection]:
-    """All of the network that a process is in."""
-    for table in ("tcp", "tcp6"):
-        rows = _rows(pid, table)
-        yield from (
-            TcpConnection(row[1], row[2], row[3], row[9], int(row[4].rpartition(":")[2], 16))
-            for row in rows
-            if len(row) > 9
-        )
-
-
-def _rows(pid: int, table: str) -> list[list[str]]:
-    """Of a table of the network that a process is in."""
-    try:
-        with open(f"/proc/{pid}/net/{table}", "rb") as file:
-            return [line.split() for line in file.read().decode().splitlines()[1:]]
-    except OSError:
-        return []
-
-
-def listener(everything: Iterable[TcpConnection], address: str) -> str:
-    """The inode of the socket of this machine that listens at an address; empty without one."""
-    host, _, port = address.rpartition(":")
-    for each in everything:
-        its_host, _, its_port = each.local.rpartition(":")
-        if (
-            each.state == "0A"
-            and its_port == port
-            and (its_host == host or not its_host.strip("0"))
-        ):
-            return each.inode
-    return ""
-
-
 def _socket(pid: int, inode: str) -> str:
-    for connection in connections(pid):
+    for connection in tcp.connections(pid):
         if connection.inode == inode:
-            return _connection(*connection[:3])
+            return connection.description
     return _datagrams(pid, inode) or "socket"
 
 
 def _datagrams(pid: int, inode: str) -> str:
     """Of UDP, which has no other end: the port at which it receives; empty for other sockets."""
     for table in ("udp", "udp6"):
-        for row in _rows(pid, table):
+        for row in tcp.network_table(pid, table):
             if len(row) > 9 and row[9] == inode:
                 return f"socket of UDP at port {int(row[1].rpartition(':')[2], 16)}"
     return ""
-
-
-def _connection(local: str, remote: str, state: str) -> str:
-    if state == "0A":
-        return f"socket listening on port {int(local.rpartition(':')[2], 16)}"
-    how = _TCP_STATES.get(state, "closing")
-    return f"socket to {address_text(remote)}" + (f" ({how})" if how else "")
-
-
-def address_text(text: str) -> str:
-    """0100007F:1F90 -> 127.0.0.1:8080: words of 4 bytes in the machine's order."""
-    import socket
-
-    raw, _, port = text.partition(":")
-    words = [bytes.fromhex(raw[i : i + 8])[::-1] for i in range(0, len(raw), 8)]
-    packed = b"".join(words)
-    if packed[:12] == b"\0" * 10 + b"\xff\xff":
-        packed = packed[12:]
-    family = socket.AF_INET if len(packed) == 4 else socket.AF_INET6
-    host = socket.inet_ntop(family, packed)
-    return f"[{host}]:{int(port, 16)}" if ":" in host else f"{host}:{int(port, 16)}"

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from rankdbg.node.machine import descriptors, mounts, mutexes, processes, syscalls, unix_peers
+from rankdbg.node.machine import descriptors, mounts, mutexes, processes, syscalls, tcp, unix_peers
 from rankdbg.node.machine.mounts import Mount, Mounts
 from rankdbg.process import masking
 
@@ -72,14 +72,18 @@ def _held(pid: int, wanted: Collection[tuple[str, str]]) -> Iterator[tuple[str, 
         open_here = {target for _, target in descriptors.targets(pid)}
     except OSError:
         return
-    for each in syscalls.connections(pid):
-        ends = syscalls.address_text(each.local), syscalls.address_text(each.remote)
+    for each in tcp.connections(pid):
+        ends = tcp.address_text(each.local), tcp.address_text(each.remote)
         if ends in wanted and f"socket:[{each.inode}]" in open_here:
             yield ends
 
 
 class OpenFiles:
     """All processes, at one moment. Their open files are read once, and only if needed."""
+
+    def __init__(self) -> None:
+        self._known_waits: dict[tuple[int, int], tuple[list[Thing], mutexes.Mutex | None]] = {}
+        self._tcp_tables: dict[str, tcp.TcpTable] = {}  # by the networks of processes
 
     def follow(self, steps: Iterable[tuple[int, int]]) -> dict[str, Any]:
         """From these processes, or threads of them, on: the processes that owe something, and the
@@ -92,9 +96,7 @@ class OpenFiles:
             status = processes.read_stat(pid)
             if status is None:
                 continue
-            waits = bool(thread) or status.state in "SD"
-            things = [*self._things(pid, thread)] if waits else []
-            mutex = mutexes.find(pid, thread) if waits else None
+            things, mutex = self._waits(pid, thread, status)
             about = {
                 "things": [thing._asdict() for thing in things],
                 "mutex": mutex._asdict() if mutex else None,
@@ -108,6 +110,17 @@ class OpenFiles:
             ahead += dict.fromkeys(step for step in new if step not in seen)
             seen.update(new)
         return told
+
+    def _waits(
+        self, pid: int, thread: int, status: processes.Stat
+    ) -> tuple[list[Thing], mutexes.Mutex | None]:
+        """What a process, or a thread of it, waits for: many may wait for the same process."""
+        if (pid, thread) not in self._known_waits:
+            waits = bool(thread) or status.state in "SD"
+            things = [*self._things(pid, thread)] if waits else []
+            mutex = mutexes.find(pid, thread) if waits else None
+            self._known_waits[pid, thread] = things, mutex
+        return self._known_waits[pid, thread]
 
     def _things(self, pid: int, thread: int = 0) -> Iterator[Thing]:
         wait = _call_target(pid, thread)
@@ -185,30 +198,28 @@ class OpenFiles:
         return _few(found)
 
     def _peer(self, pid: int, descriptor: int, inode: str) -> Thing:
-        all_here = [*syscalls.connections(pid)]
-        mine = next((each for each in all_here if each.inode == inode), None)
+        table = self._tcp_table(pid)
+        mine = table.by_inode.get(inode)
         if mine is None:
             return self._unix_peer(pid, int(inode or 0))
-        local, remote = map(syscalls.address_text, mine[:2])
-        # The table has an IPv4 address in two forms.
-        ends = (
-            each
-            for each in all_here
-            if each.inode != "0"
-            and (syscalls.address_text(each.local), syscalls.address_text(each.remote))
-            == (remote, local)
-        )
-        accepted = bool(syscalls.listener(all_here, mine.local))
-        name = syscalls.describe_file(pid, descriptor)
-        end = next(ends, None)
+        local, remote = map(tcp.address_text, mine[:2])
+        accepted = bool(table.listener(mine.local))
+        name = mine.description
+        end = table.other_end(mine)
         if end is not None and (holders := self._holders(pid, end.inode)):
             thing = Thing("connection", name, holders, local, remote)
             return thing._replace(accepted=accepted, unread=end.unread)
-        listens = syscalls.listener(all_here, mine.remote)
+        listens = table.listener(mine.remote)
         # A connection that a process has accepted has an inode.
         if listens and (holders := self._holders(pid, listens)):
             return Thing("listener", name, holders, local, remote)
         return Thing("connection", name, (), local, remote, accepted=accepted)
+
+    def _tcp_table(self, pid: int) -> tcp.TcpTable:
+        network = tcp.network(pid)
+        if network not in self._tcp_tables:
+            self._tcp_tables[network] = tcp.TcpTable(pid)
+        return self._tcp_tables[network]
 
     def _unix_peer(self, pid: int, inode: int) -> Thing:
         known = self._unix_sockets

@@ -73,13 +73,12 @@ def _is_connected(pid: int, others: Iterable[int]) -> bool:
 
 
 def _connections(pid: int) -> Iterator[_Ends]:
-    from rankdbg.node.machine import syscalls  # few nodes need it: loaded when it is needed
+    from rankdbg.node.machine import tcp  # few nodes need it: loaded when it is needed
 
     try:
         inodes = {t[8:-1] for _, t in descriptors.targets(pid) if t.startswith("socket:[")}
     except OSError:
         return
-    for each in syscalls.connections(pid) if inodes else ():
+    for each in tcp.connections(pid) if inodes else ():
         if each.inode in inodes:
-            # The table has an IPv4 address in two forms.
-            yield syscalls.address_text(each.local), syscalls.address_text(each.remote)
+            yield tcp.address_text(each.local), tcp.address_text(each.remote)

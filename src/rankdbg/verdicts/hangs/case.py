@@ -72,8 +72,9 @@ class Case:
             if process not in waiting and end in others
         }
         if not waiting:
-            ends = {p: end for p, end in ends.items() if not self._may_wait_for_work(others[end])}
-            self.ends = {*ends.values()}
+            at_ends = {*ends.values()}
+            self.ends = {end for end in at_ends if not self._may_wait_for_work(others[end])}
+            ends = {process: end for process, end in ends.items() if end in self.ends}
         return [self.by_process[process] for process in ends]
 
     def _may_wait_for_work(self, sign: Sign) -> bool:
@@ -83,9 +84,12 @@ class Case:
             sign,
             fact.things if fact else (),
             self.chains.get(rank.process, ()),
-            [*self.chains.values()],
-            self.places,
+            self._direct_waits,
         )
+
+    @cached_property
+    def _direct_waits(self) -> work_waits.DirectWaits:
+        return work_waits.DirectWaits(self.chains.values(), self.places)
 
     @cached_property
     def not_waiting(self) -> list[Sign]:

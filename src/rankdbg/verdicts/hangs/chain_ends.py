@@ -35,14 +35,12 @@ def name_end(accused: Accusation) -> Accusation:
     """With what its chain ends in, if its sign is about the first link."""
     if not accused.behind or not accused.signs or accused.cause not in _OF_FIRST_LINKS:
         return accused
-    last = accused.behind[-1]
-    if last.whom.place in {place_of(rank) for rank in accused.ranks} and not _is_circle(
-        accused.behind
-    ):
-        return accused  # it waits for nothing that is known
-    there = accused.signs[0].seen.command_prefix
     if _is_circle(accused.behind):
         return replace(accused, cause=CIRCLE.cause, why=CIRCLE.why, next=CIRCLE.fix)
+    last = accused.behind[-1]
+    if last.whom.place in {place_of(rank) for rank in accused.ranks}:
+        return accused  # it waits for nothing that is known
+    there = accused.signs[0].seen.command_prefix
     if last.whom.state and last.whom.place is not None:
         pid = last.whom.place.pid
         why = f"Process {pid}, which owes it, is {last.whom.state}."

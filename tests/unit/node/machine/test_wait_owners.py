@@ -246,6 +246,23 @@ here.recv(1)
         wait_for(lambda: at_connections(waits) == [((owes,), 7, False)], lambda: look(waits))
 
 
+def test_a_server_of_both_internet_protocols() -> None:
+    """The kernel lists its end of a connection from an IPv4 address among those of IPv6."""
+    program = """
+server = socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+child = os.fork()
+if not child:
+    there = server.accept()[0]
+    signal.pause()
+here = socket.create_connection(("127.0.0.1", server.getsockname()[1]))
+server.close()
+print(json.dumps([os.getpid(), child]), flush=True)
+here.recv(1)
+"""
+    with running(program) as (waits, owes):
+        wait_for(lambda: at_connections(waits) == [((owes,), 0, False)], lambda: look(waits))
+
+
 def test_a_connection_that_was_accepted() -> None:
     """By the process that listens: the other end has opened it."""
     program = """
