@@ -102,16 +102,30 @@ def _before_last_brackets(text: str) -> str:
 
 # *      0      -   0    2 Active 0x00100000 (132,1,1) (256,1,1) at::cuda::spin_kernel()
 _KERNEL = re.compile(
-    r"\*?\s+\d+\s+(?:-|\d+)\s+(?P<device>\d{1,9})\s+\d+\s+(?P<state>\w+)\s+"
+    r"\*?\s+(?P<number>\d{1,9})\s+(?:-|\d+)\s+(?P<device>\d{1,9})\s+(?P<launch>-?\d{1,19})\s+(?P<state>\w+)\s+"
     r"(?P<mask>0x[0-9a-f]{1,64})\s+"
     r"(?P<grid>\([\d,]{1,99}\))\s+(?P<block>\([\d,]{1,99}\))\s+(?P<invocation>.*\S)\s*$"
 )
 
 
+# [Switching focus to CUDA kernel 0, grid 4, block (0,0,0), thread (0,0,0), device 0, sm 124, warp 3, lane 0]
+# 0x00007f90937b2dc0 in waits_for_flag<<<(2,1,1),(128,1,1)>>> () at /job/kernels.py:6
+_FOCUS = re.compile(
+    r"^\[Switching focus to CUDA kernel (?P<number>\d{1,9}), .*, (?P<at>sm \d+, warp \d+)(?:, lane \d+)?\]\n"
+    r"(?:0x\S+ in .*\) at (?P<file>\S.*):(?P<line>\d{1,9})$)?",
+    re.MULTILINE,
+)
+
+
 def parse_kernels(text: str) -> Iterator[dict[str, Any]]:
-    """The table that `info cuda kernels` prints; nothing if no kernel runs."""
+    """The table that `info cuda kernels` prints; nothing if no kernel runs. `launch` is the same
+    text while the same launch of a kernel runs: a graph of CUDA launches its kernels under the same
+    number again, but on other processors."""
+    focus = _FOCUS.search(text)
     for line in text.splitlines():
         if row := _KERNEL.match(line):
+            looked_into = focus if focus and focus["number"] == row["number"] else None
+            at = looked_into["at"] if looked_into else ""
             yield {
                 "name": plain_name(row["invocation"]),
                 "symbol": row["invocation"],
@@ -120,6 +134,9 @@ def parse_kernels(text: str) -> Iterator[dict[str, Any]]:
                 "block": _sizes(row["block"]),
                 "sms": int(row["mask"], 16).bit_count(),
                 "state": row["state"].lower(),
+                "launch": f"{row['launch']} {row['mask']} {at}".strip(),
+                "file": (looked_into["file"] or "") if looked_into else "",
+                "line": int(looked_into["line"] or 0) if looked_into else 0,
             }
 
 

@@ -18,6 +18,8 @@ from rankdbg.verdicts.hangs.work_waits import waits_in_vain
 # Defaults: for how long a job is sampled, how often, and for how long at most if that settles
 # the verdict.
 SECONDS, SAMPLES, LONGEST = 1.0, 3, 6.0
+# A kernel that runs for longer than this is hardly one of many.
+BETWEEN_KERNELS = 5.0
 # Ranks whose wait is followed to another process, or to a thread; and calls that name no process.
 MOST_FOLLOWED = 512
 MOST_FOLLOWED_TO_THREADS = 16
@@ -51,7 +53,7 @@ def find_verdict(
     suspect = _behind_a_kernel(verdict) if kernels else None
     if suspect is None:
         return verdict, evidence
-    investigation.look_at_kernels(suspect)
+    investigation.look_at_kernels(suspect, BETWEEN_KERNELS, 3 * samples)
     evidence = investigation.evidence()
     return judge(evidence, rules), evidence
 
@@ -218,11 +220,15 @@ def _at_the_master(verdict: Verdict) -> list[Rank]:
 
 
 def _behind_a_kernel(verdict: Verdict) -> Rank | None:
-    """The rank on which to identify the kernel that does not end."""
+    """The rank on which to identify the kernel that does not end: one that waits for its GPU, or that
+    holds the others up for another reason while its GPU spins."""
     first = verdict.findings[0] if verdict.stuck and verdict.findings else None
-    if first is None or first.cause != "kernel-never-ends" or not first.signs:
+    if first is None or not first.signs:
         return None
-    return first.signs[0].seen.rank
+    sign = first.signs[0]
+    spins = any(gpu.name == "spinning" for gpu in sign.seen.gpus)
+    is_suspect = first.cause == "kernel-never-ends" or (spins and sign.rule.role not in WAITING)
+    return sign.seen.rank if is_suspect else None
 
 
 def _those_that_matter(verdict: Verdict, unsure: list[Rank]) -> list[Rank]:

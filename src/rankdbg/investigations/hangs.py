@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from rankdbg.errors import RankdbgError
 from rankdbg.investigations import readings
@@ -17,6 +18,7 @@ from rankdbg.verdicts.collectives.nccl_counts import traces_of
 from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
 from rankdbg.verdicts.hangs import gpu_signs
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.thread_links import have_tasks_moved, native_ids
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence, unjoined
 from rankdbg.verdicts.hangs.wait_links import ProcessPlace, place_of
@@ -27,6 +29,8 @@ from rankdbg.wire.node_answers import Gpu, NcclCommunicator, WaitOwners
 MOST_OWNERS = 16
 # Nodes that are asked for what NCCL knows, one after the other: each knows the same.
 MOST_ASKED = 2
+# Launches of a graph of CUDA differ only in the warp, which may be the same by chance.
+FURTHER_LOOKS_AT_KERNELS = 3
 
 
 class HangInvestigation:
@@ -54,7 +58,7 @@ class HangInvestigation:
         self._mute = {rank.process: rank.detail for rank in all_ranks if rank.state == "blocked"}
         self._native: dict[ProcessKey, tuple[Stack, ...]] = {}
         self._gpus: dict[str, Sequence[Gpu]] = {}
-        self._kernels: dict[ProcessKey, list[str]] = {}
+        self._kernels: dict[ProcessKey, list[Kernel]] = {}
         self._masters: dict[ProcessKey, str] = {}
         self._names_group: dict[ProcessKey, bool] = {}
         self._parents: set[ProcessKey] = set()  # those whose children are looked at
@@ -166,13 +170,25 @@ class HangInvestigation:
     def has_compared_variables(self) -> bool:
         return all(len(looks) != 1 for looks in self._variables.values())
 
-    def look_at_kernels(self, rank: Rank) -> None:
-        """The kernels on its GPUs. This stops the rank for a moment and takes seconds."""
-        seen, _ = self._session.stacks([rank], threads="all", samples=1, engine="cuda")
-        for sampled in seen:
-            self._kernels[sampled.rank.process] = [
-                readings.kernel(entry) for entry in sampled.kernels
-            ]
+    def look_at_kernels(self, rank: Rank, seconds: float, samples: int) -> None:
+        """The kernels on its GPUs, and which of them have ended `seconds` later. This stops the rank
+        for some moments and takes seconds itself."""
+        first = self._running_kernels(rank)
+        if not first:
+            return
+        self.watch(seconds, samples)
+        later: list[Sequence[Mapping[str, Any]]] = []
+        for _ in range(FURTHER_LOOKS_AT_KERNELS):
+            look = self._running_kernels(rank)
+            later += [look] if look is not None else []
+            self._kernels[rank.process] = readings.kernels(first, later)
+            if all(kernel.ended for kernel in self._kernels[rank.process]):
+                break
+
+    def _running_kernels(self, rank: Rank) -> Sequence[Mapping[str, Any]] | None:
+        with self._not_counted([rank]):
+            seen, _ = self._session.stacks([rank], threads="all", samples=1, engine="cuda")
+        return next((sampled.kernels for sampled in seen if sampled.source == "cuda-gdb"), None)
 
     def look_at_masters(self, ranks: Sequence[Rank]) -> None:
         """The address of each rank's store: rank 0 listens there, the others connect."""

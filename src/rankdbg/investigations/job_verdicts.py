@@ -65,6 +65,7 @@ class JobVerdict(Result):
             "confidence": verdict.confidence if verdict.stuck or first else "",
             "evidence": self.proofs(first) if first else [],
             "waiting": self.numbers(verdict.waiting) if verdict.stuck or first else "",
+            "suspects": "" if verdict.stuck else self.numbers(verdict.suspects),
             "absent": format_ranks(self.absent, [*self.all_ranks, *self.absent]),
             "awaited": self._awaited_json(),
             "chain": [self._link_json(link) for link in self.chain],
@@ -249,8 +250,26 @@ class JobVerdict(Result):
                 "which takes longer than the others."
             )
         if verdict.waiting and not any(sign.seen.stirred for sign in verdict.signs):
-            return "The job may be making progress: ranks wait, but no longer than usual."
+            return f"The job may be making progress: {self._how_ranks_wait()}."
         return "The job is moving."
+
+    def _how_ranks_wait(self) -> str:
+        """In a job that may be making progress."""
+        verdict = self.verdict
+        waited = verdict.waited
+        is_usual = waited is not None and waited <= max(1.0, 10 * (verdict.usual or 0.0))
+        if not verdict.suspects or is_usual:
+            return "ranks wait, but no longer than usual"
+        ranks = [sign.seen.rank for sign in verdict.waiting]
+        several = len(ranks) > 1
+        wait = "wait" if several else "waits"
+        if waited is not None:
+            wait = f"{'have' if several else 'has'} waited {duration(waited)}"
+        suspects = [sign.seen.rank for sign in verdict.suspects]
+        return (
+            f"{named(ranks, self.all_ranks)} {wait} for {named(suspects, self._among)}, "
+            "which may be at work"
+        )
 
     def _headline_of_ended(self) -> str:
         first = self.diagnosis.first_in_words() if self.diagnosis else ""
@@ -317,6 +336,7 @@ class JobVerdict(Result):
         if seen.native_main:
             found.append(f"{who} is in {' < '.join(f.function for f in seen.native_main[:4])}")
         found += [f"GPU of {who}: {sign.text}" for sign in seen.gpus if sign.name != "busy"]
+        found += [f"GPU of {who}: {kernel.sentence}" for kernel in seen.kernels]
         if seen.silence:
             found.append(f"{who}: {seen.silence}")
         return found

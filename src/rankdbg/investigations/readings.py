@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from rankdbg.types import Frame, ProcessKey, Sampled
 from rankdbg.verdicts.collectives.traces import Trace
 from rankdbg.verdicts.collectives.worlds import RecordedCollectives
 from rankdbg.verdicts.hangs import progress
+from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.wire.answers import Vitals
 from rankdbg.wire.node_answers import ThreadThings
 
@@ -103,13 +105,32 @@ def is_served(before: ThreadThings, after: ThreadThings) -> bool:
     return progress.is_supplied(*looks)
 
 
-def kernel(entry: Mapping[str, Any]) -> str:
-    """spin_kernel (grid 1x1x1, block 1x1x1)"""
+def kernels(
+    first: Sequence[Mapping[str, Any]], later: Sequence[Sequence[Mapping[str, Any]]]
+) -> list[Kernel]:
+    """Those of the first look, and whether they still ran in all later ones."""
+    return [
+        Kernel(str(entry.get("name") or "a kernel"), _kernel(entry), _has_ended(entry, later))
+        for entry in first
+    ]
+
+
+def _has_ended(
+    entry: Mapping[str, Any], later: Sequence[Sequence[Mapping[str, Any]]]
+) -> bool | None:
+    if not later:
+        return None
+    return not all(entry.get("launch") in (each.get("launch") for each in look) for look in later)
+
+
+def _kernel(entry: Mapping[str, Any]) -> str:
+    """spin_kernel (grid 1x1x1, block 1x1x1) at kernels.py:6"""
     sizes = [
         f"{word} {'x'.join(map(str, entry[word]))}" for word in ("grid", "block") if entry.get(word)
     ]
     name = str(entry.get("name") or "a kernel")
-    return f"{name} ({', '.join(sizes)})" if sizes else name
+    at = f" at {PurePath(str(entry['file'])).name}:{entry.get('line')}" if entry.get("file") else ""
+    return (f"{name} ({', '.join(sizes)})" if sizes else name) + at
 
 
 def counted_on(

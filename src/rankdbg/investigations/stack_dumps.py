@@ -17,6 +17,7 @@ from rankdbg.dumps.finding import MOST_JSON, ProcessDump, find_processes
 from rankdbg.dumps.native_frames import readable
 from rankdbg.dumps.pyspy_text import GIL
 from rankdbg.errors import BadInput
+from rankdbg.investigations import readings
 from rankdbg.investigations.dumped_ranks import (
     DumpedProcess,
     find_main,
@@ -82,7 +83,7 @@ class DumpedJob:
             native=native if has_native else (),
             # No `gil`: at any moment some thread that is at work holds it.
             active=self.active.get(sampled.rank.process),
-            kernels=[kernel["name"] for kernel in sampled.kernels],
+            kernels=readings.kernels(sampled.kernels, ()),
             all_ranks=ranks,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rankdbg.investigations import readings
@@ -56,3 +58,29 @@ def test_what_our_own_looks_have_done() -> None:
     settled = readings.without_ours(first, before, after)
     assert (settled.woken, settled.switches) == (7, 10)
     assert (settled.read, settled.written) == (9100, 4)
+
+
+A_KERNEL = {"name": "spin", "grid": [1, 1, 1], "block": [32, 1, 1], "launch": "7 0x01 sm 0, warp 2"}
+AT_A_LINE = {**A_KERNEL, "file": "/job/my kernels.py", "line": 6}
+NEXT_LAUNCH = {**A_KERNEL, "launch": "8 0x01 sm 0, warp 2"}
+
+
+@pytest.mark.parametrize(
+    ("later", "ended", "says"),
+    [
+        ([], None, "runs"),
+        ([[A_KERNEL], [NEXT_LAUNCH, A_KERNEL]], False, "does not end"),
+        ([[A_KERNEL], [NEXT_LAUNCH]], True, "had ended some seconds later"),
+        ([[]], True, "had ended some seconds later"),
+    ],
+)
+def test_a_kernel_in_several_looks(later: Any, ended: bool | None, says: str) -> None:
+    """It goes on while each look finds the same launch of it."""
+    (kernel,) = readings.kernels([A_KERNEL], later)
+    assert kernel.ended is ended
+    assert kernel.sentence == f"spin (grid 1x1x1, block 32x1x1) {says}"
+
+
+def test_the_line_of_a_kernel() -> None:
+    (kernel,) = readings.kernels([AT_A_LINE], ())
+    assert kernel.text == "spin (grid 1x1x1, block 32x1x1) at my kernels.py:6"

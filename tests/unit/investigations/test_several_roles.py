@@ -232,3 +232,24 @@ def test_rank_that_is_not_there_in_an_idle_job() -> None:
     trainers = [rank for rank in job(None) if rank.role == "Trainer"]
     evidence = Evidence([seen(rank, trainers, idle, call="clock_nanosleep") for rank in trainers])
     assert JobVerdict(judge(evidence, RULES), evidence, trainers).absent_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("waited", "words"),
+    [
+        (120.0, "Trainer 1 has waited 2 min for Trainer 0, which may be at work"),
+        (None, "Trainer 1 waits for Trainer 0, which may be at work"),
+        (0.5, "ranks wait, but no longer than usual"),
+    ],
+)
+def test_whom_ranks_of_a_job_wait_for_that_may_go_on(waited: float | None, words: str) -> None:
+    trainers = [rank for rank in job(None) if rank.role == "Trainer"]
+    ranks = [
+        replace(seen(rank, trainers, frames), after=replace(WAITING, at=0.1))
+        for rank, frames in zip(trainers, (IN_READ, IN_ALL_REDUCE), strict=True)
+    ]
+    judged = judge(Evidence(ranks), RULES)
+    assert (judged.state, judged.findings) == ("moving", ())
+    found = JobVerdict(replace(judged, waited=waited), Evidence(ranks), job(None))
+    assert found.headline() == f"The job may be making progress: {words}."
+    assert found.as_json()["suspects"] == "Trainer 0"

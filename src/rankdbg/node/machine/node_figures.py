@@ -204,7 +204,9 @@ def _not_well() -> dict[int, processes.Stat]:
     found = {}
     for pid in processes.all_pids():
         stat = processes.read_stat(pid)
-        if stat is not None and stat.state in "ZD" and _is_ours(pid, us):
+        if stat is None or stat.state not in "ZD" or processes.is_left_by_debugger(stat):
+            continue
+        if _is_ours(pid, us):
             found[pid] = stat
     return found
 

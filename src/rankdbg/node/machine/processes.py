@@ -297,6 +297,11 @@ def read_all(
     return results, [key for key in wanted if key not in done]
 
 
+def is_left_by_debugger(stat: Stat) -> bool:
+    """Each attach of cuda-gdb leaves a dead child in the process, which never reaps it."""
+    return stat.state == "Z" and stat.name == "NvDebugAgent"
+
+
 def explain_state(stat: Stat) -> str:
     """Why a process in this state does nothing, as text; empty for normal states."""
     match stat.state:

@@ -178,6 +178,8 @@ def _families() -> _Families:
     for pid in processes.all_pids():
         stat = processes.read_stat(pid)
         # Without rankdbg's own probes.
-        if stat is not None and stat.ppid != os.getpid():
+        if stat is None or stat.ppid == os.getpid():
+            continue
+        if not processes.is_left_by_debugger(stat):
             families[stat.ppid].append(stat)
     return families

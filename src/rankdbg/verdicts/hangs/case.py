@@ -14,6 +14,7 @@ from rankdbg.verdicts.hangs.wait_links import LOCK_OF_FILE, ProcessPlace, last_o
 
 WAITING = ("collective", "store")
 FOR_PROCESSES = "waits-for-processes"
+AT_GPU = "host-waits-for-gpu"
 
 
 class Case:

@@ -17,8 +17,9 @@ from rankdbg.verdicts.collectives.culprits import Culprit
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs import starting
 from rankdbg.verdicts.hangs.accusations import Accusation, accuse, in_order, ranks_of, with_owners
-from rankdbg.verdicts.hangs.case import FOR_PROCESSES, Case
+from rankdbg.verdicts.hangs.case import AT_GPU, FOR_PROCESSES, Case
 from rankdbg.verdicts.hangs.chain_ends import name_end
+from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, UNKNOWN, Sign
 from rankdbg.verdicts.hangs.store_circles import name_both_sides
 from rankdbg.verdicts.hangs.thread_links import is_certain_circle
@@ -76,11 +77,11 @@ def _accuse_culprit(
     if not signs:
         return _absent(case, ranks)
     sign = signs[0]
-    if sign.rule.cause not in ("in-collective", "host-waits-for-gpu", "unknown"):
+    if sign.rule.cause not in ("in-collective", AT_GPU, "unknown"):
         return accuse(signs)
     kind = "undecided" if culprit.is_undecided else culprit.reason
     cause, why, fix = OF_CULPRITS.get(kind, OF_CULPRITS["missing"])
-    on_gpu = sign.rule.cause == "host-waits-for-gpu"
+    on_gpu = sign.rule.cause == AT_GPU
     # One that waits for its GPU, and by its recorder in no collective, comes to none before that.
     elsewhere = culprit.reason == "missing" and not processes & world.waiting
     if culprit.reason == "not started" or (on_gpu and (culprit.reason == "behind" or elsewhere)):
@@ -219,14 +220,14 @@ def _odd_of_waiting(case: Case) -> list[Accusation]:
         return _worst(case.waiting)
     if case.waiting[0].rule.role == "store":
         return _worst(case.waiting)
-    if all(sign.rule.cause == "host-waits-for-gpu" for sign in case.waiting):
-        return [_kernel_never_ends(case.waiting)]
     places: dict[object, list[Sign]] = defaultdict(list)
     for sign in case.waiting:
         places[sign.seen.frames].append(sign)
     groups = sorted(places.values(), key=len)
     odd = grouping.odd_ones_out([len(group) for group in groups])
     found = [group for group, is_odd in zip(groups, odd, strict=True) if is_odd]
+    if all(sign.rule.cause == AT_GPU for sign in case.waiting):
+        return [_behind_kernels(case.waiting, [sign for group in found for sign in group])]
     names_group = any(sign.seen.names_group for sign in case.waiting)
     if found and names_group and not _has_gone_on_alone(found, groups):
         return [_in_different_calls(case, groups)]
@@ -237,6 +238,9 @@ def _at_another_line(group: Sequence[Sign]) -> Accusation:
     """In another collective than most; or in a wait that is none."""
     if group[0].rule.cause == FOR_PROCESSES:
         return accuse(group)
+    kernels = [kernel for sign in group for kernel in sign.seen.kernels]
+    if group[0].rule.cause == AT_GPU and not any(kernel.is_collective for kernel in kernels):
+        return _kernel_never_ends(group)
     cause, why, fix = OF_CULPRITS["mismatch"]
     says, level = group[0].says, group[0].level
     return Accusation(cause, ranks_of(group), tuple(group), says, why, fix, level)
@@ -295,8 +299,17 @@ def _unreachable(case: Case, finding: Accusation) -> Accusation:
     return replace(finding, cause=cause, says=says, why=why, next=fix)
 
 
+def _behind_kernels(waiting: Sequence[Sign], odd: Sequence[Sign]) -> Accusation:
+    """All wait for their GPUs. If those at another line than most are behind a kernel of the program
+    itself, the others' collectives wait for them; that is looked for there first."""
+    if any(one_of_the_program(sign.seen.kernels) for sign in odd):
+        return _kernel_never_ends(odd)
+    return _kernel_never_ends([*odd, *(sign for sign in waiting if sign not in odd)])
+
+
 def _kernel_never_ends(signs: Sequence[Sign]) -> Accusation:
-    """All wait for their GPUs, and no recorder knows of a collective from which a rank is missing."""
+    """Of ranks that wait for their GPUs where no recorder knows of a collective from which a rank is
+    missing."""
     why = "A kernel on the GPU does not end: one of the program itself, or a collective's."
     fix = "rankdbg stacks --cuda names the kernel; for collectives, rankdbg collectives"
     finding = accuse(signs)
@@ -308,9 +321,13 @@ def _naming_kernel(finding: Accusation) -> Accusation:
     sign = next((sign for sign in finding.signs if sign.seen.kernels), None)
     if sign is None:
         return finding
-    says = (
-        f"waiting for its GPU, in {sign.words['place']}, where {sign.seen.kernels[0]} does not end"
-    )
+    kernel = one_of_the_program(sign.seen.kernels) or sign.seen.kernels[0]
+    where = f"waiting for its GPU, in {sign.words['place']}, where"
+    if kernel.ended:
+        says = f"{where} one kernel after another runs: {kernel.text}"
+        why = "Its GPU is at work: the kernel that ran there had ended some seconds later."
+        return replace(finding, cause=AT_GPU, says=says, why=why, next=sign.fix)
+    says = f"{where} {kernel.sentence}"
     fix = (
         "find the code that launches this kernel: with CUDA_LAUNCH_BLOCKING=1 the rank waits in "
         "the line that launched it"

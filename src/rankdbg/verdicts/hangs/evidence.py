@@ -17,6 +17,7 @@ from rankdbg.process.user_code import (
 from rankdbg.types import Frame, Rank, Stack, missing_ranks
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs import progress
+from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.ray_waits import RayEvidence
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
@@ -47,7 +48,7 @@ class Seen:
     only_counts: bool = False  # one of them alone has changed, and that is a number that grows
     gpus: Sequence[GpuSign] = ()  # what the figures of its GPUs are signs of
     command_prefix: str = ""  # what a user types before a command that is to run on its node
-    kernels: Sequence[str] = ()  # that run there, by cuda-gdb: name, grid and block
+    kernels: Sequence[Kernel] = ()  # that run there, by cuda-gdb
     master: str = ""  # HOST:PORT of the store to which it connects, or at which it waits
     names_group: bool | None = None  # its collective is of a group that the program names
     children: Sequence[Seen] = ()  # where these were looked at

@@ -15,6 +15,7 @@ from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.accused_case import AccusedCase
 from rankdbg.verdicts.hangs.child_signs import find_sign, has_unseen_children
 from rankdbg.verdicts.hangs.evidence import Evidence
+from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule, Role, Sign
 from rankdbg.verdicts.hangs.patience import PATIENCE, WATCHED, seconds_needed, weighed_as
 from rankdbg.verdicts.hangs.ray_culprits import Awaited, RayFindings
@@ -210,7 +211,9 @@ def _confidence(case: AccusedCase, role: Role) -> Confidence:
     recorded = (first.culprit is not None or first.party is not None) and case.waited is not None
     if role == "held" or (recorded and (case.waited or 0.0) > 2 * PATIENCE["own"]):
         return "high"
-    return "low" if role == "working" and case.waited is None else "medium"
+    is_seen = any(one_of_the_program(sign.seen.kernels) for sign in first.signs)
+    may_work = role == "working" and case.waited is None and not is_seen
+    return "low" if may_work else "medium"
 
 
 def _reasons(case: AccusedCase) -> tuple[str, ...]:

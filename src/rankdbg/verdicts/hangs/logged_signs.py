@@ -28,6 +28,9 @@ _CHECKPOINT = re.compile(r"\bcheckpoint.*\b(?:sav(?:e|ing)|writ(?:e|ing)|upload(
 _DONE = re.compile(r"\b(?:saved|done|finished|complete(?:d)?|written)\b", re.I)
 
 
+_OURS = re.compile(r"rankdbg: ")  # a debugger says nothing about what the program does
+
+
 class LoggedMessage(NamedTuple):
     text: str
     age: float | None  # seconds ago
@@ -38,7 +41,7 @@ def evidence_in(
 ) -> list[str]:
     """What the last messages of a rank show, oldest first; the last one in any case.
     `held_at_exception`: in the debugger, so that it has not gone on after the last one."""
-    messages = messages[-MOST_MESSAGES:]
+    messages = [message for message in messages if not _OURS.match(message.text)][-MOST_MESSAGES:]
     if not messages:
         return []
     last = messages[-1]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rankdbg.verdicts.hangs import progress
 from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.accused_case import AccusedCase
-from rankdbg.verdicts.hangs.case import WAITING
+from rankdbg.verdicts.hangs.case import AT_GPU, WAITING
 from rankdbg.verdicts.hangs.chain_ends import ends_for_good
 from rankdbg.verdicts.hangs.evidence import Seen
 from rankdbg.verdicts.hangs.hang_rules import ROLES, Role, Sign
@@ -32,7 +32,7 @@ MAY_BE_ANSWERED = ("sleeping", "waits-for-network", "waits-for-pipe", "event-loo
 
 def weighed_as(finding: Accusation) -> Role:
     """The role by which the time is measured that others must have waited."""
-    if finding.cause == "kernel-never-ends":
+    if finding.cause == "kernel-never-ends" or any(map(_gpu_goes_on, finding.signs)):
         return "working"  # many small kernels look the same for a second
     if finding.level >= len(ROLES):  # it is not there
         return "held"
@@ -99,6 +99,7 @@ def _is_at_work(sign: Sign, finding: Accusation) -> bool:
         or sign.progresses
         or owing_thread_moves(seen, finding.behind)
         or _waits_for_unknown_kernel(sign)
+        or _gpu_goes_on(sign)
         or (finding.cause not in _OF_C and seen.computes_outside_python)
         or (
             not _only_counts(sign.child)
@@ -113,7 +114,7 @@ def _only_counts(child: Sign | None) -> bool:
     return child is not None and child.seen.only_counts and child.seen.computes
 
 
-_OF_C = ("garbage-collection", "host-waits-for-gpu", "compile-hangs")
+_OF_C = ("garbage-collection", AT_GPU, "compile-hangs")
 
 
 def _sleeps_for(sign: Sign) -> float:
@@ -129,7 +130,12 @@ def _sleeps_for(sign: Sign) -> float:
 def _waits_for_unknown_kernel(sign: Sign) -> bool:
     """It polls its GPU, and no figure says that the kernel there does nothing: it may be long."""
     spins = any(gpu.name == "spinning" for gpu in sign.seen.gpus)
-    return sign.rule.cause == "host-waits-for-gpu" and sign.seen.computes and not spins
+    return sign.rule.cause == AT_GPU and sign.seen.computes and not spins
+
+
+def _gpu_goes_on(sign: Sign) -> bool:
+    """The kernel that ran there has ended."""
+    return any(kernel.ended for kernel in sign.seen.kernels)
 
 
 def _needed_by_time(case: AccusedCase, role: Role) -> float:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -18,8 +23,8 @@ def compute(seconds: float) -> None:
         sum(range(1000))
 
 
-def look() -> dict[str, object]:
-    stat = processes.read_stat(os.getpid())
+def look(pid: int = 0) -> dict[str, Any]:
+    stat = processes.read_stat(pid or os.getpid())
     assert stat is not None
     return vitals.look([(stat.pid, stat.start)], Interruptions())[stat.pid, stat.start]
 
@@ -31,6 +36,37 @@ def test_work_of_threads_that_have_ended() -> None:
     worker.start()
     worker.join()
     assert look()["others"] - before["others"] > 0.2
+
+
+LEAVES_A_ZOMBIE = """
+import os, sys
+child = os.fork()
+if child == 0:
+    open("/proc/self/comm", "w").write(sys.argv[1])
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print("ended", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def leaving_a_zombie(name: str) -> Iterator[int]:
+    with subprocess.Popen(
+        [sys.executable, "-c", LEAVES_A_ZOMBIE, name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ended\n"
+        yield process.pid
+
+
+@pytest.mark.parametrize(("name", "found"), [("NvDebugAgent", []), ("worker", ["worker"])])
+def test_what_cuda_gdb_leaves_is_no_child(name: str, found: list[str]) -> None:
+    with leaving_a_zombie(name) as pid:
+        children = look(pid)["children"]
+    assert [child["name"] for child in children] == found
 
 
 @pytest.mark.parametrize(

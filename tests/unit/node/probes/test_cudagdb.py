@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -66,8 +67,42 @@ def test_kernel_by_name_place_and_size() -> None:
             "block": [1, 1, 1],
             "sms": 1,
             "state": "active",
+            "launch": "2 0x0010000000000000000000000000000000 sm 124, warp 1",
+            "file": "",
+            "line": 0,
         }
     ]
+
+
+# Triton 3.6 on the same machine; kernels of CUDA with -lineinfo look the same.
+WITH_LINES = """\
+[Switching focus to CUDA kernel 0, grid 4, block (0,0,0), thread (0,0,0), device 0, sm 124, warp 3, lane 0]
+0x00007f90937b2df0 in waits_for_flag_kernel<<<(2,1,1),(128,1,1)>>> () at /job/my kernels.py:6
+6	        v = tl.atomic_add(x, 0.0)
+  Kernel Parent Dev Grid Status                             SMs Mask GridDim  BlockDim Invocation
+*      0      -   0    4 Active 0x0050000000000000000000000000000000 (2,1,1) (128,1,1) waits_for_flag_kernel()
+       1      -   0    5 Active 0x0040000000000000000000000000000000 (1,1,1) (128,1,1) other()
+"""
+
+
+def test_the_line_in_which_a_kernel_is() -> None:
+    """Of the one that cuda-gdb has looked into."""
+    first, second = parse_kernels(WITH_LINES)
+    assert (first["file"], first["line"]) == ("/job/my kernels.py", 6)
+    assert (second["name"], second["file"]) == ("other", "")
+
+
+@pytest.mark.parametrize("other", ["grid 5, block", "sm 100,", "warp 2,"])
+def test_another_launch_of_the_same_kernel(other: str) -> None:
+    """By its number; those of a graph of CUDA have the same one again, on another processor."""
+    what = other.split()[0]
+    later = re.sub(rf"{what} \d+,( block)?", other, WITH_LINES, count=1)
+    if what == "grid":
+        later = later.replace("0    4 Active", "0    5 Active")
+    assert later != WITH_LINES
+    (before, beside), (after, still) = parse_kernels(WITH_LINES), parse_kernels(later)
+    assert before["launch"] != after["launch"]
+    assert beside["launch"] == still["launch"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from rankdbg.verdicts.collectives.culprits import judge as judge_collectives
 from rankdbg.verdicts.collectives.traces import read_trace
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.hang_rules import find_sign, in_order, load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
@@ -497,7 +498,11 @@ def test_a_job_whose_ranks_exit_is_neither_stuck_nor_moving() -> None:
 ON_GPU = [Stack("MainThread", True, (Frame("cuStreamSynchronize", "/lib/libcuda.so.1", 0),))]
 
 
-def behind_a_kernel(number: int, *kernels: str) -> Seen:
+SPINS = Kernel("spin_kernel", "spin_kernel (grid 1x1x1, block 1x1x1)", ended=False)
+REDUCES = Kernel("ncclDevKernel_AllReduce", "ncclDevKernel_AllReduce (grid 24x1x1)", False)
+
+
+def behind_a_kernel(number: int, *kernels: Kernel) -> Seen:
     waits = seen(number, stack("loss_of /job/train.py:31", "<module> /job/train.py:9"))
     return replace(
         waits, native=ON_GPU, gpus=(GpuSign("spinning", "does little"),), kernels=kernels
@@ -554,12 +559,58 @@ def test_a_rank_that_waits_for_its_gpu_has_not_forgotten_a_collective() -> None:
     ranks = [replace(one, after=replace(one.after, at=30.0)) for one in (*others, waits)]
     verdict = verdict_on(*ranks, **evidence)
     assert culprit(verdict) == [("kernel-never-ends", (3,))]
-    named = replace(ranks[3], kernels=("spin_kernel (grid 1x1x1, block 1x1x1)",))
+    named = replace(ranks[3], kernels=(SPINS,))
     (finding,) = verdict_on(*ranks[:3], named, **evidence).findings
     assert "where spin_kernel (grid 1x1x1, block 1x1x1) does not end" in finding.says
     assert "CUDA_LAUNCH_BLOCKING=1" in finding.next
     verdict = verdict_on(*ranks, worlds=recorded("all_gather"))
     assert "kernel-never-ends" not in {cause for cause, _ in culprit(verdict)}
+
+
+AT_ITS_GPU = stack("log_loss /job/train.py:88", "<module> /job/train.py:9")
+
+
+def watched(*ranks: Seen, seconds: float = 5.0) -> list[Seen]:
+    return [replace(one, after=replace(one.after, at=seconds)) for one in ranks]
+
+
+def test_a_rank_at_its_gpu_beside_others_in_a_collective() -> None:
+    """Its GPU has not come to that: it is no matter of another line, unless the kernel there is a
+    collective's."""
+    others = [seen(number) for number in range(3)]
+    for kernels, cause in (
+        ((), "kernel-never-ends"),
+        ((SPINS,), "kernel-never-ends"),
+        ((REDUCES,), "collective-mismatch"),
+        ((REDUCES, SPINS), "collective-mismatch"),
+    ):
+        verdict = verdict_on(*watched(*others, behind_a_kernel(3, *kernels)))
+        assert culprit(verdict) == [(cause, (3,))], kernels
+        assert [sign.seen.rank.number for sign in verdict.waiting] == [0, 1, 2]
+
+
+def test_a_gpu_that_runs_one_kernel_after_another() -> None:
+    """The twin: it is at work."""
+    others = [seen(number) for number in range(3)]
+    at_work = behind_a_kernel(3, replace(SPINS, ended=True))
+    for evidence in ({}, {"worlds": recorded()}):
+        verdict = verdict_on(*watched(*others, at_work, seconds=30.0), **evidence)
+        assert (verdict.state, [sign.seen.rank.number for sign in verdict.suspects]) == (
+            "moving",
+            [3],
+        )
+
+
+def test_all_wait_for_their_gpus_and_one_at_another_line() -> None:
+    """It alone is accused once a kernel of the program has been seen on its GPU, and it is the first
+    to be looked at."""
+    others = [replace(behind_a_kernel(n), samples=[(AT_ITS_GPU,)] * 9) for n in range(3)]
+    (finding,) = verdict_on(*watched(*others, behind_a_kernel(3))).findings
+    assert [sign.seen.rank.number for sign in finding.signs] == [3, 0, 1, 2]
+    verdict = verdict_on(*watched(*others, behind_a_kernel(3, SPINS)))
+    assert culprit(verdict) == [("kernel-never-ends", (3,))]
+    verdict = verdict_on(*watched(*others, behind_a_kernel(3, REDUCES)))
+    assert culprit(verdict) == [("kernel-never-ends", (0, 1, 2, 3))]
 
 
 JOINING = stack(
