@@ -14,7 +14,14 @@ from pathlib import Path
 from rankdbg.frontends.mcp.parameters import CURSOR, JOB, RANKS, ROOM, TARGET, Parameter
 from rankdbg.frontends.mcp.prompts import PROMPTS
 from rankdbg.frontends.mcp.tools import TOOLS, Tool
-from rankdbg.verdicts.hangs import accusations, chain_ends, culprits, ray_causes, store_circles
+from rankdbg.verdicts.hangs import (
+    accusations,
+    chain_ends,
+    culprits,
+    ray_causes,
+    store_circles,
+    unreachable,
+)
 from rankdbg.verdicts.hangs.hang_rules import UNKNOWN, HangRule, load_hang_rules
 from rankdbg.verdicts.rules.log_rules import FailureRule, LogRule, PhaseRule, load_rules
 
@@ -53,7 +60,6 @@ SAID_OF_CULPRITS = {
     "missing": "it has left out a collective in which others wait, and waits in another",
     "undecided": "it and another rank wait for each other, and nothing tells which has left the order",
     "not started": "its GPU has not begun the collective that the others are inside of",
-    "connects": "it cannot reach the master at HOST:PORT, in PLACE; rank 0 listens at HOST:PORT",
 }
 OF_ABSENCE = [
     HangRule(
@@ -86,7 +92,14 @@ def causes() -> str:
         for reason, (cause, why, fix) in culprits.OF_CULPRITS.items()
     ]
     by_comparing = _by_cause(
-        [*compared, *OF_ABSENCE, accusations.LOOP_AWAITS, store_circles.TOO_LATE, chain_ends.CIRCLE]
+        [
+            *compared,
+            *OF_ABSENCE,
+            *unreachable.BOTH,
+            accusations.LOOP_AWAITS,
+            store_circles.TOO_LATE,
+            chain_ends.CIRCLE,
+        ]
     )
     by_ray = _by_cause(ray_causes.ALL)
     by_rules = {c: [*rules, *by_ray.pop(c, ())] for c, rules in by_rules.items()}

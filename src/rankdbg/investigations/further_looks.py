@@ -84,6 +84,9 @@ class _FurtherLooks:
             or self._watch_longer(verdict)
             or self._look_natively(_unsure(verdict))
             or self._once("groups", _at_other_calls(verdict), self._investigation.look_at_groups)
+            or self._once(
+                "addresses", _none_stands_out(verdict), self._investigation.look_at_addresses
+            )
             or self._once("store", _beside_a_store(verdict), self._investigation.look_at_threads)
         )
 
@@ -181,6 +184,13 @@ def _beside_a_store(verdict: Verdict) -> list[Rank]:
     waits = [s.seen.rank for s in verdict.signs if s.rule.cause == "store-key-never-set"]
     others = [sign.seen.rank for sign in verdict.signs if sign.seen.rank not in waits]
     return [*waits, *others][:MOST_ASKED_FOR_KEYS] if waits and verdict.findings else []
+
+
+def _none_stands_out(verdict: Verdict) -> list[Rank]:
+    """All ranks of a job in which all wait, and none is accused: they may not reach each other."""
+    if verdict.state != "stuck" or verdict.findings:
+        return []
+    return [sign.seen.rank for sign in verdict.signs]
 
 
 def _at_other_calls(verdict: Verdict) -> list[Rank]:

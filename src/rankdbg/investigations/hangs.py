@@ -16,10 +16,11 @@ from rankdbg.session.samples import child_process
 from rankdbg.types import Answer, ProcessKey, Rank, Silence, Stack
 from rankdbg.verdicts.collectives.nccl_counts import traces_of
 from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
-from rankdbg.verdicts.hangs import gpu_signs
+from rankdbg.verdicts.hangs import gpu_signs, unanswered
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.thread_links import have_tasks_moved, native_ids
+from rankdbg.verdicts.hangs.unanswered import Unanswered
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence, unjoined
 from rankdbg.verdicts.hangs.wait_links import ProcessPlace, place_of
 from rankdbg.wire.answers import Child, ThreadWaits, Vitals
@@ -69,6 +70,7 @@ class HangInvestigation:
         self._variables_from: dict[ProcessKey, str] = {}  # by which of them they were first read
         self._helpers: list[Rank] = []  # no ranks, but at the end of a rank's wait
         self._owners = OwnerEvidence()
+        self._unanswered: Sequence[Unanswered] = ()
         self._tasks_moved: set[ProcessKey] = set()
         self._served: dict[ProcessKey, set[str]] = {}  # threads that get what they wait for
         self._ray = RayLook(session, all_ranks, outside)
@@ -211,6 +213,13 @@ class HangInvestigation:
                 if child.start and process.state != "zombie":
                     self._children[process.process] = process
         self._parents |= {rank.process for rank in ranks}
+
+    def look_at_addresses(self, ranks: Sequence[Rank]) -> None:
+        """Which of these connect to which others, without an answer."""
+        answers = self._session.addresses(ranks)
+        self._unanswered = unanswered.between(
+            (answer.rank, answer.value) for answer in answers if isinstance(answer, Answer)
+        )
 
     def look_at_owners(self, ranks: Sequence[Rank]) -> None:
         """Who owes what these wait for; also across machines, if that is a rank of the job."""
@@ -361,6 +370,7 @@ class HangInvestigation:
             self._ray.evidence(),
             [self._seen(rank) for rank in self._helpers if rank.process in self._after],
             self._owners,
+            self._unanswered,
         )
 
     def _seen(self, rank: Rank, counted_on: bool = False, stepped: bool = False) -> Seen:

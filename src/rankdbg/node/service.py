@@ -147,6 +147,12 @@ class Service:
         wanted = self._roster.wanted(question.processes, deadline)
         return _by_process(wanted, thread_owners.look(wanted, deadline))
 
+    def _addresses(self, question: node_questions.ReadAddresses, deadline: float) -> Any:
+        from rankdbg.node.machine import addresses
+
+        wanted = self._roster.wanted(question.processes, deadline)
+        return _by_process(wanted, addresses.look(wanted))
+
     def _nccl(self, question: node_questions.ReadNcclState, deadline: float) -> Any:
         from rankdbg.node.machine import nccl_ras
 
@@ -325,6 +331,7 @@ class Service:
         node_questions.ReadVitals: _vitals,
         node_questions.FindOwners: _owners,
         node_questions.FindThreadOwners: _thread_owners,
+        node_questions.ReadAddresses: _addresses,
         node_questions.ReadNcclState: _nccl,
         node_questions.ReadRaylets: _raylets,
         node_questions.ReadHistories: _history,

@@ -191,6 +191,10 @@ class Session(AskingForReplicas):
         question = node_questions.FindOwners(connections=tuple(connections), threads=tuple(threads))
         return self.ask(question, ranks)
 
+    def addresses(self, ranks: Sequence[Rank]) -> list[Reply[node_answers.Addresses]]:
+        """Where each listens, and to what it connects without an answer."""
+        return self.ask(node_questions.ReadAddresses(), ranks)
+
     def nccl_states(self, ranks: Sequence[Rank]) -> list[Reply[node_answers.NcclState]]:
         """What NCCL itself knows, from the one of these on each node that answers for all."""
         return self.ask(node_questions.ReadNcclState(), ranks)

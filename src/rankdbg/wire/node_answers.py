@@ -84,6 +84,14 @@ class WaitOwners:
 
 
 @dataclass(frozen=True)
+class Addresses:
+    """HOST:PORT at which a process listens, and to which it connects without an answer."""
+
+    unanswered: tuple[str, ...] = ()
+    listening: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class NcclRank:
     """A rank of a communicator, by its address and process, and how many operations of each kind
     it has launched."""

@@ -53,6 +53,12 @@ class FindThreadOwners(
     """What the threads of a process wait for among themselves, as far as that is seen from outside."""
 
 
+class ReadAddresses(
+    RankQuestion["node_answers.Addresses"], name="addresses", by="node", saved="in order"
+):
+    """Where a process listens, and to what it connects without an answer."""
+
+
 class ReadNcclState(
     RankQuestion["node_answers.NcclState"], name="nccl", by="node", saved="in order"
 ):

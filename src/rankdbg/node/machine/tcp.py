@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-LISTENS = "0A"
+LISTENS, CONNECTS = "0A", "02"
 _STATES = {"01": "", "02": "connecting", "03": "connecting", "08": "closed by the other side"}
+MOST_LOST = 3
 _IPV4_IN_IPV6 = "0000000000000000FFFF0000"  # before the address
 
 
@@ -20,6 +21,7 @@ class TcpConnection(NamedTuple):
     state: str
     inode: str  # "0": no process has accepted it, or has it any more
     unread: int = 0  # bytes that have arrived
+    retransmits: int = 0  # of what it has sent last, without an answer
 
     @property
     def port(self) -> int:
@@ -39,7 +41,7 @@ def connections(pid: int) -> Iterator[TcpConnection]:
         for row in network_table(pid, table):
             if len(row) > 9:
                 unread = int(row[4].rpartition(":")[2], 16)
-                yield TcpConnection(row[1], row[2], row[3], row[9], unread)
+                yield TcpConnection(row[1], row[2], row[3], row[9], unread, int(row[6], 16))
 
 
 class TcpTable:
@@ -51,6 +53,18 @@ class TcpTable:
     @cached_property
     def by_inode(self) -> dict[str, TcpConnection]:
         return {each.inode: each for each in self._all if each.inode != "0"}
+
+    @cached_property
+    def listening(self) -> list[TcpConnection]:
+        return [each for each in self._all if each.state == LISTENS]
+
+    @cached_property
+    def without_answer(self) -> list[TcpConnection]:
+        """Those that have tried to connect for three seconds or more: the first attempts are a second
+        apart, on older kernels more."""
+        return [
+            each for each in self._all if each.state == CONNECTS and each.retransmits >= MOST_LOST
+        ]
 
     def other_end(self, connection: TcpConnection) -> TcpConnection | None:
         """If a process of this network has it."""
@@ -74,9 +88,8 @@ class TcpTable:
     def _listening(self) -> dict[str, list[TcpConnection]]:
         """By port."""
         found: dict[str, list[TcpConnection]] = {}
-        for each in self._all:
-            if each.state == LISTENS:
-                found.setdefault(each.local.rpartition(":")[2], []).append(each)
+        for each in self.listening:
+            found.setdefault(each.local.rpartition(":")[2], []).append(each)
         return found
 
 

@@ -15,7 +15,7 @@ from rankdbg.selection import format_ranks
 from rankdbg.types import Rank
 from rankdbg.verdicts.collectives.culprits import Culprit
 from rankdbg.verdicts.collectives.worlds import World
-from rankdbg.verdicts.hangs import starting
+from rankdbg.verdicts.hangs import starting, unreachable
 from rankdbg.verdicts.hangs.accusations import Accusation, accuse, in_order, ranks_of, with_owners
 from rankdbg.verdicts.hangs.case import AT_GPU, FOR_PROCESSES, Case
 from rankdbg.verdicts.hangs.chain_ends import name_end
@@ -35,7 +35,7 @@ def find(case: Case) -> list[Accusation]:
     found = found or _by_absence(case) or _by_signs(case)
     found = [name_end(with_owners(finding, case.chains, case.places)) for finding in found]
     found = [name_both_sides(case, finding) for finding in found]
-    return [_unreachable(case, f) if f.cause == starting.CONNECTS else f for f in found]
+    return [unreachable.name_master(case, f) if f.cause == starting.CONNECTS else f for f in found]
 
 
 def _by_recorders(case: Case) -> list[Accusation]:
@@ -118,12 +118,6 @@ OF_CULPRITS = {
         "kernel-never-ends",
         "Its GPU has not started the kernel of the collective: an earlier kernel does not end.",
         "rankdbg stacks --cuda names the kernel that is running",
-    ),
-    "connects": (
-        "master-unreachable",
-        "MASTER_ADDR or MASTER_PORT is wrong for this rank, a firewall blocks the connection, or "
-        "the master does not listen.",
-        "compare MASTER_ADDR and MASTER_PORT of the ranks with what listens there: ss -ltn",
     ),
 }
 
@@ -231,6 +225,8 @@ def _odd_of_waiting(case: Case) -> list[Accusation]:
     names_group = any(sign.seen.names_group for sign in case.waiting)
     if found and names_group and not _has_gone_on_alone(found, groups):
         return [_in_different_calls(case, groups)]
+    if not found and case.evidence.unanswered:
+        return [unreachable.accuse_unanswered(case)]
     return [_at_another_line(group) for group in found]
 
 
@@ -285,18 +281,6 @@ def _at_one_call(signs: Sequence[Sign]) -> str:
     names = format_ranks(ranks_of(signs), signs[0].seen.all_ranks)
     words = signs[0].words
     return f"rank{'s' * (len(signs) > 1)} {names} in {words['called']}, {words['place']}"
-
-
-def _unreachable(case: Case, finding: Accusation) -> Accusation:
-    """Ranks that connect to the master while nothing else holds the job up."""
-    sign = finding.signs[0]
-    where = f" at {sign.seen.master}" if sign.seen.master else ""
-    says = f"cannot reach the master{where}, in {sign.words['place']}"
-    master = starting.master_of(sign, case.signs)
-    if sign in starting.misdirected(case.signs) and master is not None:
-        says += f"; {master.seen.rank.role or 'rank'} 0 listens at {master.seen.master}"
-    cause, why, fix = OF_CULPRITS["connects"]
-    return replace(finding, cause=cause, says=says, why=why, next=fix)
 
 
 def _behind_kernels(waiting: Sequence[Sign], odd: Sequence[Sign]) -> Accusation:

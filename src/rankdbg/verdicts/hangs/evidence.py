@@ -20,6 +20,7 @@ from rankdbg.verdicts.hangs import progress
 from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.ray_waits import RayEvidence
+from rankdbg.verdicts.hangs.unanswered import Unanswered
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Vitals
 
@@ -319,6 +320,7 @@ class Evidence:
     ray: RayEvidence | None = None  # Ray's tables, of a job of Ray
     helpers: Sequence[Seen] = ()  # processes that are no ranks, at the end of a wait
     owners: OwnerEvidence = field(default_factory=OwnerEvidence)  # of what the accused wait for
+    unanswered: Sequence[Unanswered] = ()  # connections between ranks
     dumped: bool = False  # stack dumps of others: samples without times, states and waits
 
     @cached_property
