@@ -9,7 +9,7 @@ import pytest
 
 from chains import verdict_when
 from jobs import PROGRAMS, Job
-from two_networks import DATA, MEETING, missing, two_hosts
+from two_networks import DATA, MEETING, lose, missing, two_hosts
 
 pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing()),
@@ -39,16 +39,20 @@ def test_an_interface_that_does_not_reach_the_other_node(job: Job, agent: bool) 
         assert (verdict["culprit"], verdict["cause"]) == ("1", "rank-unreachable"), verdict
         assert verdict["waiting"] == "0", verdict
         (finding,) = verdict["findings"]
-        assert f"gets no answer from {DATA}.1:" in finding["says"], verdict
-        assert "where rank 0 listens" in finding["says"], verdict
+        assert f"gets no answer from rank 0 at {DATA}.1:" in finding["says"], verdict
         job.end()
 
 
-def test_an_interface_that_reaches_it(job: Job) -> None:
-    """The twin."""
+def test_a_link_that_goes_down(job: Job) -> None:
+    """And before that, the twin."""
     with two_hosts(loses=False) as hosts:
         for process in start_ranks(job, hosts, agent=True):
             assert process.stdout.readline() == "met\n"
         verdict = verdict_when(job, lambda seen: seen["state"] in ("moving", "stuck"))
         assert verdict["state"] == "moving", verdict
+        lose(hosts)
+        verdict = verdict_when(job, lambda seen: seen["stuck"] and seen["culprit"])
+        assert verdict["culprit"] in ("0", "1", "0-1"), verdict  # whoever has sent something last
+        assert verdict["cause"] == "rank-unreachable", verdict
+        assert f" at {DATA}." in verdict["findings"][0]["says"], verdict
         job.end()

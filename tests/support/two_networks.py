@@ -26,7 +26,7 @@ def missing() -> str:
 @contextmanager
 def two_hosts(loses: bool) -> Iterator[list[list[str]]]:
     """What to put before a command to run it on the first, and on the second. `loses`: over the
-    second network, the interface `data`, nothing arrives."""
+    second network, the interface `data`, nothing arrives from the beginning."""
     spaces: list[subprocess.Popen[str]] = []
     try:
         for _ in range(2):
@@ -39,25 +39,31 @@ def two_hosts(loses: bool) -> Iterator[list[list[str]]]:
             spaces.append(space)
             assert space.stdout is not None and space.stdout.readline() == "ready\n"
         enter = [["nsenter", "-t", str(space.pid), "--net"] for space in spaces]
-        _connect(enter, spaces[1].pid, loses)
+        _connect(enter, spaces[1].pid)
+        if loses:
+            lose(enter)
         yield enter
     finally:
         for space in spaces:
             space.communicate()
 
 
-def _connect(enter: list[list[str]], other: int, loses: bool) -> None:
+def lose(hosts: list[list[str]]) -> None:
+    """From now on nothing arrives over the second network."""
+    for host, enter in enumerate(hosts):
+        _run(enter, f"ip neighbour replace {DATA}.{2 - host} lladdr {_NOBODY} dev data")
+
+
+def _connect(enter: list[list[str]], other: int) -> None:
     for name, network in (("meeting", MEETING), ("data", DATA)):
         _run(enter[0], f"ip link add {name} type veth peer name {name} netns {other}")
         for host, words in enumerate(enter):
             _run(
                 words, f"ip address add {network}.{host + 1}/24 dev {name} && ip link set {name} up"
             )
-    for host, words in enumerate(enter):
+    for words in enter:
         # A rank that gets no answer is looked at before it gives up.
         _run(words, "ip link set lo up && echo 30 > /proc/sys/net/ipv4/tcp_syn_retries")
-        if loses:
-            _run(words, f"ip neighbour replace {DATA}.{2 - host} lladdr {_NOBODY} dev data")
 
 
 def _run(enter: list[str], script: str) -> None:

@@ -215,11 +215,11 @@ class HangInvestigation:
         self._parents |= {rank.process for rank in ranks}
 
     def look_at_addresses(self, ranks: Sequence[Rank]) -> None:
-        """Which of these connect to which others, without an answer."""
+        """Which of these get no answer from which others."""
         answers = self._session.addresses(ranks)
-        self._unanswered = unanswered.between(
-            (answer.rank, answer.value) for answer in answers if isinstance(answer, Answer)
-        )
+        found = [(each.rank, each.value) for each in answers if isinstance(each, Answer)]
+        wanted = [ends[::-1] for _, its in found for ends in its.unanswered]
+        self._unanswered = unanswered.between(found, self._with_ends(wanted))
 
     def look_at_owners(self, ranks: Sequence[Rank]) -> None:
         """Who owes what these wait for; also across machines, if that is a rank of the job."""
@@ -233,11 +233,14 @@ class HangInvestigation:
             self._read_threads(self._can_be_asked(_beside(ranks, owners)))
 
     def _other_ends(self, owners: Mapping[ProcessKey, WaitOwners]) -> dict[tuple[str, str], Rank]:
-        ends = {**self._owners.ends}
-        if wanted := unjoined(owners.values()):
-            for answer in self._session.wait_owners(self._alive, wanted):
-                if isinstance(answer, Answer):
-                    ends.update(dict.fromkeys(answer.value.holds, answer.rank))
+        return {**self._owners.ends, **self._with_ends(unjoined(owners.values()))}
+
+    def _with_ends(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Rank]:
+        """The ranks that have these connections."""
+        ends: dict[tuple[str, str], Rank] = {}
+        for answer in self._session.wait_owners(self._alive, wanted) if wanted else ():
+            if isinstance(answer, Answer):
+                ends.update(dict.fromkeys(answer.value.holds, answer.rank))
         return ends
 
     def look_at_threads(self, ranks: Sequence[Rank]) -> None:

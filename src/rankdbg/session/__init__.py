@@ -192,7 +192,7 @@ class Session(AskingForReplicas):
         return self.ask(question, ranks)
 
     def addresses(self, ranks: Sequence[Rank]) -> list[Reply[node_answers.Addresses]]:
-        """Where each listens, and to what it connects without an answer."""
+        """Where each listens, and on which connections it gets no answer."""
         return self.ask(node_questions.ReadAddresses(), ranks)
 
     def nccl_states(self, ranks: Sequence[Rank]) -> list[Reply[node_answers.NcclState]]:

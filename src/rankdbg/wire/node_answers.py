@@ -85,9 +85,10 @@ class WaitOwners:
 
 @dataclass(frozen=True)
 class Addresses:
-    """HOST:PORT at which a process listens, and to which it connects without an answer."""
+    """Connections on which a process gets no answer, by their local and remote HOST:PORT; and the
+    addresses at which it listens."""
 
-    unanswered: tuple[str, ...] = ()
+    unanswered: tuple[tuple[str, str], ...] = ()
     listening: tuple[str, ...] = ()
 
 

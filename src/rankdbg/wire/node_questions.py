@@ -56,7 +56,7 @@ class FindThreadOwners(
 class ReadAddresses(
     RankQuestion["node_answers.Addresses"], name="addresses", by="node", saved="in order"
 ):
-    """Where a process listens, and to what it connects without an answer."""
+    """Where a process listens, and on which connections it gets no answer."""
 
 
 class ReadNcclState(

@@ -1,4 +1,4 @@
-"""At which addresses processes listen, and to which they connect without an answer."""
+"""At which addresses processes listen, and on which connections they get no answer."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ def look(keys: Iterable[tuple[int, int]]) -> dict[tuple[int, int], dict[str, Any
             sockets = {target for _, target in descriptors.targets(pid)}
         except OSError:
             continue
-        unanswered = _its(tables[network].without_answer, sockets)
-        listening = _its(tables[network].listening, sockets)
         found[pid, start] = {
-            "unanswered": sorted({tcp.address_text(each.remote) for each in unanswered}),
-            "listening": sorted({tcp.address_text(each.local) for each in listening}),
+            "unanswered": sorted(
+                (tcp.address_text(each.local), tcp.address_text(each.remote))
+                for each in _its(tables[network].without_answer, sockets)
+            ),
+            "listening": sorted(
+                {tcp.address_text(e.local) for e in _its(tables[network].listening, sockets)}
+            ),
         }
     return found
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-LISTENS, CONNECTS = "0A", "02"
+LISTENS = "0A"
+# Packets sent in vain, by the state of the connection: some seconds. The first attempts to connect are
+# a second apart or more; data is sent again after 0.2 s, and then after twice as long each time.
+_SENT_IN_VAIN = {"02": 3, "01": 5}
+_SENDS_AGAIN = (
+    "01:"  # the timer that runs; another one does while the other side takes nothing more
+)
 _STATES = {"01": "", "02": "connecting", "03": "connecting", "08": "closed by the other side"}
-MOST_LOST = 3
 _IPV4_IN_IPV6 = "0000000000000000FFFF0000"  # before the address
 
 
@@ -21,11 +27,15 @@ class TcpConnection(NamedTuple):
     state: str
     inode: str  # "0": no process has accepted it, or has it any more
     unread: int = 0  # bytes that have arrived
-    retransmits: int = 0  # of what it has sent last, without an answer
+    sent_again: int = 0  # how often, without an answer
 
     @property
     def port(self) -> int:
         return int(self.local.rpartition(":")[2], 16)
+
+    @property
+    def has_no_answer(self) -> bool:
+        return self.sent_again >= _SENT_IN_VAIN.get(self.state, sys.maxsize)
 
     @property
     def description(self) -> str:
@@ -41,7 +51,8 @@ def connections(pid: int) -> Iterator[TcpConnection]:
         for row in network_table(pid, table):
             if len(row) > 9:
                 unread = int(row[4].rpartition(":")[2], 16)
-                yield TcpConnection(row[1], row[2], row[3], row[9], unread, int(row[6], 16))
+                sent_again = int(row[6], 16) if row[5].startswith(_SENDS_AGAIN) else 0
+                yield TcpConnection(row[1], row[2], row[3], row[9], unread, sent_again)
 
 
 class TcpTable:
@@ -60,11 +71,7 @@ class TcpTable:
 
     @cached_property
     def without_answer(self) -> list[TcpConnection]:
-        """Those that have tried to connect for three seconds or more: the first attempts are a second
-        apart, on older kernels more."""
-        return [
-            each for each in self._all if each.state == CONNECTS and each.retransmits >= MOST_LOST
-        ]
+        return [each for each in self._all if each.has_no_answer]
 
     def other_end(self, connection: TcpConnection) -> TcpConnection | None:
         """If a process of this network has it."""

@@ -11,6 +11,7 @@ from rankdbg.verdicts.hangs import starting
 from rankdbg.verdicts.hangs.accusations import Accusation, in_order
 from rankdbg.verdicts.hangs.case import Case
 from rankdbg.verdicts.hangs.hang_rules import HangRule
+from rankdbg.verdicts.hangs.unanswered import fewest
 
 MASTER = HangRule(
     cause="master-unreachable",
@@ -21,11 +22,11 @@ MASTER = HangRule(
 )
 RANK = HangRule(
     cause="rank-unreachable",
-    says="it gets no answer from HOST:PORT, where rank 0 listens, in PLACE",
-    why="Packets to this address do not arrive: its network does not reach all nodes, or a firewall "
-    "blocks them.",
-    fix="choose an interface that reaches all nodes, with GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME, "
-    "or open the ports between the nodes",
+    says="it gets no answer from rank 0 at HOST:PORT, in PLACE",
+    why="Packets between these addresses do not arrive: a link is down, their network does not reach "
+    "all nodes, or a firewall blocks them.",
+    fix="check that network on both nodes (ip -s link, ping, the firewall); at the start of a job, "
+    "choose an interface that reaches all nodes: GLOO_SOCKET_IFNAME, NCCL_SOCKET_IFNAME",
 )
 BOTH = MASTER, RANK
 
@@ -42,20 +43,19 @@ def name_master(case: Case, finding: Accusation) -> Accusation:
 
 
 def accuse_unanswered(case: Case) -> Accusation:
-    """Those that connect to other ranks, or those that do not answer: the fewer."""
+    """The fewest ranks that explain who gets no answer from whom."""
     links = case.evidence.unanswered
-    connect = _each_once(link.rank for link in links)
-    listen = _each_once(link.listener for link in links)
-    first = links[0]
-    place = case.by_process[first.rank.process].words["place"]
-    if len(listen) < len(connect):
-        accused = listen
-        says = f"does not answer at {first.address}, to which {_named(connect, case)} connect, in {place}"
+    accused = _each_once(fewest(links))
+    processes = {rank.process for rank in accused}
+    asks = next((link for link in links if link.rank.process in processes), None)
+    if asks is None:
+        ranks = _named(_each_once(link.rank for link in links), case)
+        says = f"does not answer {ranks} at {links[0].address}"
     else:
-        accused = connect
-        listener = _named([first.listener], case)
-        says = f"gets no answer from {first.address}, where {listener} listens, in {place}"
+        says = f"gets no answer from {_named([asks.other], case)} at {asks.address}"
+        says = f"{_named([asks.rank], case)} {says}" if len(accused) > 1 else says
     signs = tuple(case.by_process[rank.process] for rank in accused)
+    says = f"{says}, in {signs[0].words['place']}"
     return Accusation(RANK.cause, accused, signs, says, RANK.why, RANK.fix, signs[0].level)
 
 
