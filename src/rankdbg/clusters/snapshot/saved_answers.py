@@ -68,10 +68,9 @@ class SavedFolder(SavedAnswers):
             what = f"{path.name} contains the answer to another question"
             raise DamagedSnapshot(f"{self._snapshot} is damaged: {what}")
         try:
-            check_answer(question, answer)
+            return question, check_answer(question, answer)
         except BadField as error:
             raise DamagedSnapshot(f"{self._snapshot} is damaged: {path.name}: {error}") from None
-        return question, answer
 
 
 def read_json(path: Path, snapshot: Path) -> dict[str, Any]:
