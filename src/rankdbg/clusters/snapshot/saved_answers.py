@@ -28,6 +28,10 @@ class SavedAnswers:
         """To one kind of question."""
         return [pair for pair in self._asked if name_in(pair[0]) == name]
 
+    def last_of(self, name: str, among: int | None = None) -> Asked | None:
+        """The one that was given last; `among`: of the first ones to this question."""
+        return next(iter(self.of(name)[:among][::-1]), None)
+
     def kinds(self) -> set[str]:
         return {name_in(question) for question, _ in self._asked}
 
@@ -44,16 +48,27 @@ class SavedFolder(SavedAnswers):
         self._paths: dict[str, list[Path]] = defaultdict(list)
         for path in sorted(folder.glob("*.json"), key=_number_and_name):
             self._paths[_question_of(path)].append(path)
-        self._read: dict[str, list[Asked]] = {}
+        self._read: dict[Path, Asked] = {}
 
     def of(self, name: str) -> list[Asked]:
         asked = name.partition(" ")[0]  # what may be asked to `do` several things
-        if asked not in self._read:
-            self._read[asked] = [self._read_one(path) for path in self._paths.get(asked, ())]
-        return [pair for pair in self._read[asked] if name_in(pair[0]) == name]
+        found = [self._read_once(path) for path in self._paths.get(asked, ())]
+        return [pair for pair in found if name_in(pair[0]) == name]
+
+    def last_of(self, name: str, among: int | None = None) -> Asked | None:
+        """Reads one file, unless it is about another thing to `do`."""
+        paths = self._paths.get(name, [])[:among]
+        last = self._read_once(paths[-1]) if paths else None
+        is_it = last is not None and name_in(last[0]) == name
+        return last if is_it else super().last_of(name, among)
 
     def kinds(self) -> set[str]:
         return {*self._paths}
+
+    def _read_once(self, path: Path) -> Asked:
+        if path not in self._read:
+            self._read[path] = self._read_one(path)
+        return self._read[path]
 
     def all(self) -> list[Asked]:
         paths = sorted((p for paths in self._paths.values() for p in paths), key=_number_and_name)

@@ -150,9 +150,21 @@ WORDS = {
 }  # fmt: skip
 
 
-def find_sign(seen: Seen, rules: Iterable[HangRule]) -> Sign:
-    rule = next((rule for rule in rules if fits(rule, seen)), UNKNOWN)
+Known = dict[tuple[object, ...], HangRule]
+
+
+def find_sign(seen: Seen, rules: Iterable[HangRule], known: Known | None = None) -> Sign:
+    """`known`: the rules of ranks that were compared with the same ones, by all that rules look at."""
+    if known is None:
+        rule = _first_that_fits(seen, rules)
+    else:
+        features = _features(seen)
+        rule = known.get(features) or known.setdefault(features, _first_that_fits(seen, rules))
     return Sign(seen, rule, _words(seen, rule))
+
+
+def _first_that_fits(seen: Seen, rules: Iterable[HangRule]) -> HangRule:
+    return next((rule for rule in rules if fits(rule, seen)), UNKNOWN)
 
 
 UNKNOWN = HangRule(
@@ -198,6 +210,17 @@ _STACKS: Mapping[str, Callable[[Seen], Frames]] = {
     "stack": lambda seen: seen.frames,
     "native": lambda seen: seen.native_main,
 }
+
+
+def _features(seen: Seen) -> tuple[object, ...]:
+    """All that conditions look at."""
+    return (
+        *[tuple(texts(UNKNOWN, seen)) for texts in _TEXTS.values()],
+        *[answer(seen) for answer in _ANSWERS.values()],
+        *[frames(seen) for frames in _STACKS.values()],
+        tuple(frames for frames, _ in seen.others.values()),
+        tuple(child.forked for child in seen.after.awaited),
+    )
 
 
 def fits(rule: HangRule, seen: Seen) -> bool:
