@@ -23,6 +23,7 @@ def main() -> None:
     except KeyboardInterrupt:
         interrupts.die()
         status = 130  # where SIGINT is ignored or blocked
+    gc.freeze()  # the end of the interpreter looks for garbage once more, in all there is
     sys.exit(status)
 
 
