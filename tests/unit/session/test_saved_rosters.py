@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from rankdbg.errors import SnapshotError
 from rankdbg.session import Session
 
 ROSTER = {"host": "node", "processes": []}
@@ -23,4 +24,7 @@ def test_processes_are_read_once(tmp_path: Path) -> None:
     write_snapshot(tmp_path)
     with Session(f"snapshot:{tmp_path}") as session:
         first = session.roster(where=False)
+        assert session.roster(where=True) is first
+        (refused,) = session.gpus().values()
+        assert isinstance(refused, SnapshotError)  # no node is lost for that
         assert session.roster(where=True) is first
