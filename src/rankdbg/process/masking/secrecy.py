@@ -256,6 +256,7 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text[-LONGEST_NAME:])).lower()
 
 
+_SHORTEST_MIXED = 12  # letters of one that is shorter than random ones
 _RANDOM_PART = lazy(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{16,}")
 
 
@@ -267,6 +268,11 @@ def looks_random(text: str) -> bool:
         if len(longest) >= 16 and digits >= 2 and digits < len(longest):
             return True
     return False
+
+
+def looks_made_up(text: str) -> bool:
+    """No word of prose."""
+    return looks_random(text) or (len(text) >= _SHORTEST_MIXED and is_mixed(text))
 
 
 def is_mixed(text: str) -> bool:
