@@ -53,7 +53,7 @@ _SEPARATOR = lazy(
 _PAIR = lazy(r"(?P<quote>[\"']),\s{0,4}(?P<value>(?P=quote)[^\"'\n]{1,4000}(?P=quote))\s{0,4}\)")
 # Also to the next cell of a table.
 _GAP = lazy(
-    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was)[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
+    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was|set[ \t]to)[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
 )
 _OPEN = lazy(
     rf"[bBrRuUfF]{{0,2}}(?P<slashes>\\{{0,15}})(?P<quote>\"\"\"|'''|[\"'`]|{_ENCODED_QUOTE})"

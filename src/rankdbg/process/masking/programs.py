@@ -29,6 +29,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("wandb", "vault"), ("login random",)),
     **dict.fromkeys(("kubectl", "oc"), ("-p login", "--from-literal=… secret")),
     "ipmitool": ("-P",),
+    "twine": ("-p",),
+    "influx": ("-t",),
     "sshpass": ("-p", "-p…"),
     "redis-cli": ("-a",),
     "lftp": ("-u ,",),

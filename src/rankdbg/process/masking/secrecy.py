@@ -154,7 +154,11 @@ def _secrecy_of_word(words: list[str], index: int, is_shouted: bool) -> Secrecy:
     if word in _AUTH_WORDS or word.endswith("jwt"):
         return Secrecy.LIKELY if is_last else Secrecy.NONE
     if word in _SHORT and not after:
-        return Secrecy.LIKELY if before or is_shouted or word in "dsn sas" else Secrecy.IF_RANDOM
+        return (
+            Secrecy.LIKELY
+            if before or is_shouted or word in ("dsn", "sas", "pw")
+            else Secrecy.IF_RANDOM
+        )
     if word in ("webhook", "sessionid"):
         return Secrecy.LIKELY
     if word in ("sig", "signature", "tok", "hmac", "csrf", "xsrf") and not after:
