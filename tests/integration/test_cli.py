@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from jobs import Job, rankdbg
 from rankdbg.frontends.cli import VERBS, load, verb_parser
+from terminals import in_terminal
 from waiting import TEST_SECONDS, wait_for
 
 
@@ -108,31 +108,6 @@ def test_a_reader_that_has_seen_enough() -> None:
     command = f"{sys.executable} -m rankdbg select ': ' --mesh tp=100000 --json | head -1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
     assert result.stderr == ""
-
-
-def in_terminal(*words: str, **environment: str) -> str:
-    """What a command writes to a terminal of 80 columns."""
-    main, other = pty.openpty()
-    subprocess.run(
-        [sys.executable, "-m", "rankdbg", *words],
-        stdout=other,
-        stderr=other,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "80", **environment},
-        check=False,
-    )
-    os.close(other)
-    data = b""
-    while True:
-        try:
-            part = os.read(main, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        data += part
-    os.close(main)
-    return data.decode()
 
 
 def test_colour_only_in_a_terminal(job: Job) -> None:

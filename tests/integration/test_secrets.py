@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job
+from rankdbg.investigations.answers import Answers
+from terminals import in_terminal
 from waiting import PATIENCE, wait_for
 
 MARK = "Zq9" + "hunter2" + "kX4"
@@ -66,6 +68,10 @@ class Holding:
         assert MARK not in shown, shown
         return shown
 
+    def in_terminal(self, verb: str, *words: object) -> str:
+        environment = self.job.environment
+        return in_terminal(verb, "--job", self.job.name, *words, cwd=self.scratch, **environment)
+
 
 @pytest.fixture
 def holding(job: Job, tmp_path: Path) -> Iterator[Holding]:
@@ -115,14 +121,31 @@ def test_from_outside_too(holding: Holding) -> None:
 
 
 def test_what_is_asked_for_is_shown_but_not_kept(holding: Holding) -> None:
-    """Who asks a rank for its token sees the token; a snapshot has it masked."""
+    """Who asks a rank for its token sees the token in a terminal; a snapshot has it masked."""
     holding.start()
     holding.wait()
-    asked = holding.job.cli("ask", "0", "hf_token", "--save", "asked", cwd=holding.scratch, umask=0)
-    assert MARK in asked.stdout
+    shown = holding.in_terminal("ask", "0", "hf_token", "--save", "asked")
+    assert MARK in shown
     check_clean(holding.scratch / "asked")
     again = holding.job.cli("ask", "all", "hf_token", "-t", "snapshot:asked", cwd=holding.scratch)
     assert again.stdout.split()[-1] == "***"
+
+
+@pytest.mark.parametrize("expression", ["hf_token", "settings", "[client, {'a': settings}]"])
+def test_what_is_asked_for_is_masked_in_a_pipe(holding: Holding, expression: str) -> None:
+    """Also as JSON, in a notebook, and inside of a dict or an object; a terminal shows it."""
+    holding.start()
+    holding.wait()
+    assert "***" in holding.cli("ask", "0", expression)
+    assert "***" in holding.cli("ask", "0", expression, "--json")
+    assert "***" in holding.cli("ask", "0", expression, "--values")
+    assert MARK in holding.in_terminal("ask", "0", expression)
+    with holding.job.session() as session:
+        ranks = session.job(holding.job.name)
+        answers = Answers(session.evaluate(ranks, expression), ranks, expression)
+    page = answers._repr_html_()
+    assert "***" in page and MARK not in page
+    assert MARK in answers.records()[0]["value"]  # a program gets the value
 
 
 def test_an_uncaught_exception_is_saved_without(holding: Holding) -> None:

@@ -48,9 +48,11 @@ _CODES = str.maketrans({_BOLD: "\x1b[1m", _RED: "\x1b[31;1m", _DIM: "\x1b[2m", _
 class Terminal:
     """Colour only adds: nothing is lost without it."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    def __init__(self, stream: TextIO | None = None, shows_secrets: bool | None = None) -> None:
+        """`shows_secrets`: those that the user asks for by name (None: if it is a terminal)."""
         self._stream = stream or sys.stdout
         is_terminal = self._stream.isatty()
+        self.shows_secrets = is_terminal if shows_secrets is None else shows_secrets
         self.width = shutil.get_terminal_size((80, 24)).columns if is_terminal else 80
         self._coloured = (
             is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

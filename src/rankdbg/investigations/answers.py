@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rankdbg import grouping
 from rankdbg.investigations.rank_labels import label, process_json, silent_json, silent_lines
 from rankdbg.investigations.results import RankAnswers, rank_record, silent_records
+from rankdbg.process import masking
 from rankdbg.selection import format_ranks
 from rankdbg.text.amounts import counted
-from rankdbg.types import Rank
+from rankdbg.types import Answer, Rank
 from rankdbg.wire.answers import Described
 
 if TYPE_CHECKING:
@@ -51,7 +52,19 @@ class Answers(RankAnswers[Described]):
             for is_odd, (value, members) in zip(marks, self.groups, strict=True)
         ]
 
+    def masked(self) -> Answers:
+        """Without secrets, for all that is no terminal of the user's: what looks at it next is not
+        known."""
+        answers = [
+            replace(a, value=_masked(self.expression, a.value)) if isinstance(a, Answer) else a
+            for a in self.answers
+        ]
+        return replace(self, answers=tuple(answers))
+
     def as_json(self) -> dict[str, Any]:
+        return self.masked()._document()
+
+    def _document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
             "expression": self.expression,
             "groups": [
@@ -118,6 +131,10 @@ class Answers(RankAnswers[Described]):
         return rows + silent_records(self.no_response)
 
     def _parts(self) -> list[HtmlPart]:
+        """A notebook is a file: masked."""
+        return self.masked()._table()
+
+    def _table(self) -> list[HtmlPart]:
         from rankdbg.investigations.html import ODD, Paragraph, Table, TableRow
 
         rows = [
@@ -138,6 +155,14 @@ def shown_value(value: Described) -> str:
     if value.dtype and value.kind == "number":
         return f"{value.text}  {value.dtype} {value.device or ''}".rstrip()
     return value.text
+
+
+def _masked(expression: str, value: Described) -> Described:
+    text = masking.mask_value(expression, value.text)
+    if text == value.text:
+        return value
+    # Length, number and digest would reveal something too.
+    return Described("text", text, type="")
 
 
 def _key(value: Described) -> Hashable:

@@ -374,6 +374,11 @@ def made_up_job(command: Sequence[str], parent: int) -> str:
     return f"{script_name(command)}-{parent:x}"
 
 
+def is_made_up(job: str, command: Sequence[str], parent: int) -> bool:
+    """The end tells of most names that they are not: a command line takes longer to read."""
+    return job.endswith(f"-{parent:x}") and job == made_up_job(command, parent)
+
+
 def known_kind(command: Sequence[str]) -> str:
     """`launcher` or `helper` for programs that are known not to be ranks, else ``."""
     if command and command[0].rpartition("/")[2] in _NATIVE_LAUNCHERS:

@@ -23,6 +23,8 @@ def number_generations(ranks: Sequence[Member], meshes: Meshes) -> None:
         rank.generation = 1 + max(0, rank.whole("restart") or 0)
         same[rank.number, rank.text("role"), step_of(rank)].append(rank)
     for several in same.values():
+        if len(several) == 1:
+            continue
         left = [rank for rank in several if rank.alive and _is_left_behind(rank, several)]
         living = [rank for rank in several if rank.alive and rank not in left]
         dead = [rank for rank in several if not rank.alive]

@@ -65,7 +65,7 @@ class Member:
         """The name that its launcher, scheduler or user gave its job. An agent that knows none makes
         one up, without knowing the other processes."""
         job = str(self.labels.get("job", ""))
-        return "" if job == identity.made_up_job(self.command, self.ppid_inside) else job
+        return "" if identity.is_made_up(job, self.command, self.ppid_inside) else job
 
     @property
     def job(self) -> str:

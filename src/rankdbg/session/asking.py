@@ -20,7 +20,7 @@ from rankdbg.wire.answers import OfRanks, StopReports
 from rankdbg.wire.decoding import BadField, decode
 from rankdbg.wire.node_questions import ListProcesses
 from rankdbg.wire.questions import ListStops, Question, RankQuestion
-from rankdbg.wire.table import answer_type
+from rankdbg.wire.table import CheckedAnswer, answer_type
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -138,7 +138,7 @@ class Asking(Connections):
         for node in {rank.host for rank in self._ranks} - {*nodes}:
             self._lost.setdefault(node, self._why_gone(node))
         answers = self._warm_rosters.ask(self.ask_each, nodes, question)
-        before = self._warm_rosters.read_before(question, answers)
+        before = self._warm_rosters.read_before(answers)
         if before is not None and not self._lost and not self._missing:
             self.silent_nodes = {}
             return before
@@ -233,6 +233,8 @@ def _decoded_by(kind: type[A], node: str, question: Question[Any], answer: Any) 
     """Raises RankdbgError: the one that came instead of an answer, or that it is invalid."""
     if isinstance(answer, RankdbgError):
         raise answer
+    if isinstance(answer, CheckedAnswer):
+        return answer.decoded  # type: ignore[no-any-return]
     try:
         return decode(kind, answer)
     except BadField as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rankdbg import wire
 from rankdbg.clusters import NO_OPTIONS, Channel, Cluster, Options, Waiting
 from rankdbg.clusters.finding import find_cluster
-from rankdbg.errors import BadInput, DamagedSnapshot, RankdbgError
+from rankdbg.errors import BadInput, DamagedSnapshot, RankdbgError, SnapshotError
 from rankdbg.session.patience import find_patience
 from rankdbg.session.warm_rosters import is_unchanged
 from rankdbg.wire.streams import Stream
@@ -120,7 +120,8 @@ class Connections:
                 answer = waiting.answer(latest, reach if node in reached_again else None)
             except RankdbgError as error:
                 answer = error
-                self._lost.setdefault(node, error.what)
+                if not isinstance(error, SnapshotError):  # which lacks an answer: no node is lost
+                    self._lost.setdefault(node, error.what)
             if not isinstance(answer, RankdbgError):
                 self._reached_again.discard(node)
                 if not is_unchanged(answer):

@@ -37,13 +37,18 @@ def decide(
 
 
 def _decided(entry: ProcessEntry, member: Member) -> ProcessEntry:
+    """Copied only where that changes something: each node has decided most of it alike."""
+    role = member.text("role")
+    decided = (member.job, member.kind, member.number, member.generation, role)
+    if decided == (entry.job, entry.kind, entry.number, entry.generation, entry.labels.role):
+        return entry
     return replace(
         entry,
         job=member.job,
         kind=member.kind,
         number=member.number,
         generation=member.generation,
-        labels=replace(entry.labels, role=member.text("role")),
+        labels=replace(entry.labels, role=role),
     )
 
 

@@ -36,17 +36,21 @@ class WarmRosters:
             answers.append((node, answer))
         return answers
 
-    def read_before(self, question: ListProcesses, answers: Answers) -> Roster | None:
-        """What was read from these very answers."""
-        before, roster = self._read.get(_key(question), ([], None))
-        same = len(before) == len(answers) and all(
-            old[0] == new[0] and old[1] is new[1] for old, new in zip(before, answers, strict=True)
+    def read_before(self, answers: Answers) -> Roster | None:
+        """What was read from these very answers, to whichever question: a snapshot has one answer."""
+        return next(
+            (roster for before, roster in self._read.values() if _same(before, answers)), None
         )
-        return roster if same else None
 
     def keep(self, question: ListProcesses, answers: Answers, roster: Roster) -> None:
-        if question.warm and not any(isinstance(a, RankdbgError) for _, a in answers):
+        if not any(isinstance(a, RankdbgError) for _, a in answers):
             self._read[_key(question)] = answers, roster
+
+
+def _same(before: Answers, answers: Answers) -> bool:
+    return len(before) == len(answers) and all(
+        old[0] == new[0] and old[1] is new[1] for old, new in zip(before, answers, strict=True)
+    )
 
 
 def _key(question: ListProcesses) -> str:

@@ -231,6 +231,8 @@ class Vitals:
     def awaited(self) -> tuple[Child, ...]:
         """The child for which the main thread waits; where that is not known, all that it may be:
         its own children, and what multiprocessing's fork server has started for it."""
+        if not self.children:
+            return ()
         named = tuple(child for child in self.children if self.on == f"process {child.pid}")
         return named or self.below(0)
 

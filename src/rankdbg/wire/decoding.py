@@ -1,9 +1,10 @@
 """JSON -> values of declared types. What another process or a file says is decoded here, or refused
 with one sentence that names the field.
 
-A type is str, a Literal of these, int, float (any number), bool, None or Any; list[T], tuple[T, ...], tuple[T, U],
-dict[str, T] or T | U; or a class with annotated fields. An object may have more keys than its
-class has fields. A field with a default may be missing, or null.
+A type is str, a Literal of these, int, float (any number), bool or Any; list[T], tuple[T, ...], tuple[T, U],
+dict[str, T], T | U or T | None; or a class with annotated fields. An object may have more keys than its
+class has fields. A field with a default may be missing, or null. An object that is decoded already
+stays as it is.
 
 The agent imports this module inside users' programs, so it loads nothing.
 """
@@ -68,15 +69,15 @@ def _make(kind: Any) -> Decoder:
     origin: Any = getattr(kind, "__origin__", None)
     arguments: Any = getattr(kind, "__args__", ())
     if kind in _WORDS:
-        return _plain(kind)
+        return _number(kind) if kind in (int, float) else _plain(kind)
     if arguments and type(arguments[0]) is str:  # a Literal, of which others may know more
         return _plain(str)
     if kind is object:
         return _anything
-    if kind is type(None):
-        return _null
     if type(kind) is type(int | None):
-        return _either([_decoder(choice) for choice in arguments])
+        choices = [_decoder(choice) for choice in arguments if choice is not type(None)]
+        read = choices[0] if len(choices) == 1 else _either(choices)
+        return _optional(read) if type(None) in arguments else read
     if origin is dict:
         return _mapping(_decoder(arguments[1]))
     if origin is list or arguments[1:] == (...,):
@@ -89,19 +90,26 @@ def _make(kind: Any) -> Decoder:
 
 
 def _plain(kind: type) -> Decoder:
-    accepted = (int, float) if kind is float else (kind,)
-
     def read(value: Any) -> Any:
-        if type(value) in accepted and (type(value) is not int or -_LARGE < value < _LARGE):
+        if type(value) is not kind:
+            raise BadField(_WORDS[kind])
+        return value
+
+    return read
+
+
+def _number(kind: type) -> Decoder:
+    def read(value: Any) -> Any:
+        if (type(value) is int and -_LARGE < value < _LARGE) or type(value) is kind is float:
             return value
         raise BadField(_WORDS[kind])
 
     return read
 
 
-def _null(value: Any) -> None:
-    if value is not None:
-        raise BadField("null")
+def _optional(item: Decoder) -> Decoder:
+    """`T | None`: what is expected is T."""
+    return lambda value: None if value is None else item(value)
 
 
 def _either(choices: list[Decoder]) -> Decoder:
@@ -113,8 +121,6 @@ def _either(choices: list[Decoder]) -> Decoder:
                 continue
         return choices[-1](value)
 
-    # `T | None`: what is expected is T.
-    choices.sort(key=lambda choice: choice is not _null)
     return read
 
 
@@ -150,7 +156,13 @@ def _mapping(item: Decoder) -> Decoder:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise BadField("an object")
-        return {key: _at(f".{key}", item, each) for key, each in value.items()}
+        found = {}
+        try:
+            for key, each in value.items():
+                found[key] = item(each)
+        except BadField as error:
+            raise error.below(f".{key}") from None
+        return found
 
     return read
 
@@ -160,6 +172,8 @@ def _object(kind: type) -> Decoder:
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
+            if type(value) is kind:
+                return value
             raise BadField("an object")
         if not fields:  # not earlier: a class may contain itself
             fields[:] = [
@@ -171,7 +185,10 @@ def _object(kind: type) -> Decoder:
             if required and name not in value:
                 raise BadField(f"an object with {name!r}")
             if required or value.get(name) is not None:
-                found[name] = _at(f".{name}", field, value[name])
+                try:
+                    found[name] = field(value[name])
+                except BadField as error:
+                    raise error.below(f".{name}") from None
         return kind(**found)
 
     return read

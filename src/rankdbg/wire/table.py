@@ -30,13 +30,29 @@ def answer_type(question: type[Question[Any]]) -> Any:
     return getattr(_MODULES[module], kind)
 
 
-def check_answer(message: Message, answer: Any) -> None:
+class CheckedAnswer(dict[str, Any]):
+    """A node's whole answer, and what was decoded from it: those of 10,000 ranks are decoded once."""
+
+    def __init__(self, answer: Message, decoded: Any) -> None:
+        super().__init__(answer)
+        self.decoded = decoded
+
+
+def check_answer(message: Message, answer: Message) -> CheckedAnswer:
     """A node's whole answer, as saved. Raises BadField. Unknown questions are not checked."""
+    return CheckedAnswer(answer, _decode_answer(message, answer))
+
+
+def _decode_answer(message: Message, answer: Message) -> Any:
     question = ASKED.get(name_in(message))
     if question is None:
-        decode(object, answer)
-    elif issubclass(question, RankQuestion):
-        for index, entry in enumerate(decode(answers.OfRanks, answer).answers):
-            decode(answer_type(question), entry.value, f".answers[{index}].value")
-    else:
-        decode(answer_type(question), answer)
+        return decode(object, answer)
+    if not issubclass(question, RankQuestion):
+        return decode(answer_type(question), answer)
+    of_ranks = decode(answers.OfRanks, answer)
+    kind = answer_type(question)
+    relayed = tuple(
+        answers.Relayed(entry.process, decode(kind, entry.value, f".answers[{index}].value"))
+        for index, entry in enumerate(of_ranks.answers)
+    )
+    return answers.OfRanks(relayed, of_ranks.silent)

@@ -36,3 +36,21 @@ def test_file_with_another_answer(tmp_path: Path) -> None:
     write(tmp_path, "stacks-1.json", "gpus")
     with pytest.raises(DamagedSnapshot, match=r"stacks-1\.json contains the answer to another"):
         SavedFolder(tmp_path, tmp_path).of("stacks")
+
+
+def test_only_the_wanted_answer_is_read(tmp_path: Path) -> None:
+    """The last, or the last of the first ones; also among answers about another thing to do."""
+    for number in (1, 2, 3):
+        write(tmp_path, f"gpus-{number}.json", "gpus", why=str(number))
+    (tmp_path / "gpus-4.json").write_text("[")
+    (tmp_path / "nan-5.json").write_text('{"question": {"ask": "nan", "do": "x"}, "answer": {}}')
+    (tmp_path / "nan-6.json").write_text('{"question": {"ask": "nan", "do": "y"}, "answer": {}}')
+    saved = SavedFolder(tmp_path, tmp_path)
+    assert [
+        pair and pair[1]["why"] for pair in (saved.last_of("gpus", 1), saved.last_of("gpus", 3))
+    ] == ["1", "3"]
+    assert saved.last_of("vitals") is None and saved.last_of("nan") is None
+    doing = [pair and pair[0]["do"] for pair in (saved.last_of("nan x"), saved.last_of("nan y"))]
+    assert doing == ["x", "y"]
+    with pytest.raises(DamagedSnapshot, match=r"gpus-4\.json"):
+        saved.last_of("gpus")

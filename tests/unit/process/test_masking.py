@@ -97,6 +97,17 @@ def test_secrets_by_their_form(secret: str) -> None:
         ('{"api_key": "abc", "lr": "1"}', '{"api_key": "***", "lr": "1"}'),
         ("curl -H 'Bearer abc.def' x", "curl -H 'Bearer ***' x"),
         ("/models/hf_hub/tokenizer.json", "/models/hf_hub/tokenizer.json"),
+        ("client_secret: !vault Zq9hunter2", "client_secret: !vault ***"),
+        ("key: !str loss", "key: !str loss"),
+        ("{'user': 'bob', 'pw': 'abc'}", "{'user': 'bob', 'pw': '***'}"),
+        ("pw=16 ph=16 pw=tensor([1])", "pw=16 ph=16 pw=tensor([1])"),
+        ("API_KEY set to x9y", "API_KEY set to ***"),
+        ("API_KEY set to nothing", "API_KEY set to nothing"),
+        ("| wandb_api_key | Zq9hunter2kX4 |", "| wandb_api_key | *** |"),
+        ("│ hf_token      │ Zq9hunter2kX4 │", "│ hf_token      │ *** │"),
+        ("| token | count |\n| key | 17 |", "| token | count |\n| key | 17 |"),
+        ("Using token Zq9hunter2kX4 to pull", "Using token *** to pull"),
+        ("the token tokenization17 follows", "the token tokenization17 follows"),
     ],
 )
 def test_text(text: str, masked: str) -> None:
@@ -121,6 +132,17 @@ def test_text(text: str, masked: str) -> None:
         ("x.py --max-new-tokens=100", "x.py --max-new-tokens=100"),
         ("x.py model.pad_token_id=0", "x.py model.pad_token_id=0"),
         ("x.py --token", "x.py --token"),
+        (
+            "kubectl create secret generic x --from-literal=pw=abc",
+            "kubectl create secret generic x --from-literal=***",
+        ),
+        (
+            "kubectl create configmap x --from-literal=lr=0.1",
+            "kubectl create configmap x --from-literal=lr=0.1",
+        ),
+        ("vault login Zq9hunter2kX4", "vault login ***"),
+        ("twine upload -u a -p abc", "twine upload -u a -p ***"),
+        ("vault login -method=userpass", "vault login -method=userpass"),
         ("x.py --db postgres://u:p@h/x", "x.py --db postgres://u:***@h/x"),
     ],
 )

@@ -137,6 +137,18 @@ def test_a_saved_answer_is_checked_as_a_whole() -> None:
     check_answer({"ask": "a question of tomorrow"}, {"any": "thing"})
 
 
+def test_a_checked_answer_is_not_decoded_again() -> None:
+    """Neither as a whole nor what each rank has said."""
+    saved = {"answers": [{"process": [100, 1], "value": {"stops": []}}], "silent": []}
+    checked = check_answer(ListStops().message(), saved)
+    assert checked == saved
+    found = asking._decoded_by(answers.OfRanks, "node", ListStops(), checked)
+    assert found is checked.decoded
+    ranks = {key: Rank(key, "job", 0) for key in keys(1)}
+    (outcome,) = asking._outcomes("node", ListStops(), found, ranks).values()
+    assert isinstance(outcome, Answer) and outcome.value is found.answers[0].value
+
+
 def test_bad_questions() -> None:
     """Are refused in a sentence; null stands for the default, and more fields are ignored."""
     with pytest.raises(BadQuestion, match="unknown question 'break blow'"):

@@ -129,8 +129,8 @@ class Snapshot(Cluster):
     def ray_tables(self, job: str) -> dict[str, Any] | None:
         """Those that were saved last: a snapshot is of one job."""
         for folder in (folder for folders in self._folders.values() for folder in folders):
-            if saved := self._saved_in(folder).of(RAY_TABLES):
-                return dict(saved[-1][1])
+            if saved := self._saved_in(folder).last_of(RAY_TABLES):
+                return dict(saved[1])
         return None
 
     def _find_processes(self) -> None:
@@ -185,14 +185,15 @@ class SavedChannel:
         name = name_in(message)
         if name == "stream":
             raise SnapshotError("cannot attach to a snapshot: it has no running processes")
-        saved = self._asked.of(name)
+        among = None
         match ASKED[name].saved:
             case "fitting":
-                return self._fitting[name](self, saved, message)
+                return self._fitting[name](self, self._asked.of(name), message)
             case "in order":  # asked twice, to see changes
                 self._again[name] += 1
-                saved = saved[: self._again[name]]
-        return self._last(saved, message)
+                among = self._again[name]
+        last = self._asked.last_of(name, among)
+        return self._last([last] if last else [], message)
 
     def _last(self, saved: list[Asked], message: wire.Message) -> Any:
         if saved:

@@ -7,7 +7,8 @@
 The expression is evaluated in the rank's main thread, in the innermost frame of user code
 or in the frame given by --frame. The rank keeps running.
 
-Values are printed unmasked. In a snapshot (--save) secrets are masked.
+Secrets that you ask for are shown in a terminal. In a pipe, a file, --json and a snapshot
+(--save) they are masked.
 """
 
 from __future__ import annotations

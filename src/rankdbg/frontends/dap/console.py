@@ -41,7 +41,9 @@ class Console:
         self._hub = hub
         self._text = io.StringIO()
         self._lines = _NoLines()
-        self._shell = Commands(hub.session, hub.settings.job, Terminal(self._text), self._lines)
+        self._shell = Commands(
+            hub.session, hub.settings.job, Terminal(self._text, shows_secrets=True), self._lines
+        )
         self._table: dict[str, Callable[[str], str]] = {
             "add": self._add,
             "drop": self._drop,

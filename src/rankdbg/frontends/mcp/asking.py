@@ -22,7 +22,6 @@ from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.node_health import read_kernels
 from rankdbg.investigations.replicas.results import KINDS
 from rankdbg.investigations.verdicts_with_logs import of_ended_job
-from rankdbg.process.masking import mask_value
 
 Document = dict[str, Any]
 
@@ -114,15 +113,7 @@ def ask(call: Call) -> Answered:
     if "ask" not in call.allowed:
         check_read_only(call["expression"])
     found = call.view.ask(call["expression"], frame=call["frame"])
-    document = found.as_json()
-    for group in document["groups"]:
-        masked = mask_value(call["expression"], group["value"])
-        if masked != group["value"]:  # length, number and digest would reveal something too
-            kept = {key: group[key] for key in ("ranks", "count", "odd")}
-            group.clear()
-            group.update(**kept, value=masked, kind="text", type="")
-            document.pop("spread", None)
-    return Answered(document, found.summary())
+    return Answered(found.as_json(), found.masked().summary())
 
 
 def collectives(call: Call) -> Answered:

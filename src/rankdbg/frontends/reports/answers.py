@@ -12,6 +12,8 @@ MOST_ROWS = 16
 
 def print_answers(terminal: Terminal, answers: Answers, *, every_value: bool = False) -> None:
     """The majority first, the odd ones last and marked."""
+    if not terminal.shows_secrets:
+        answers = answers.masked()
     rows = list(zip(answers.groups, answers.odd, strict=True))
     rows.sort(key=lambda row: row[1])
     left_out = 0 if every_value else max(0, len(rows) - MOST_ROWS)

@@ -28,6 +28,8 @@ from rankdbg.verdicts.rules.log_rules import LogRules
 if TYPE_CHECKING:
     from rankdbg.investigations.html import HtmlPart
 
+MOST_OF_A_LINE = 1000  # characters of it in a document
+
 
 @dataclass(frozen=True)
 class Hang:
@@ -125,7 +127,7 @@ class LogDiagnosis(Result):
             "bad_values": self._bad_values_json(),
             "trends": [_trend_json(trend) for trend in self.diagnosis.trends],
             "harmless": [
-                {"mode": h.mode, "count": h.count, "line": mask_text(h.line), "cause": h.cause}
+                {"mode": h.mode, "count": h.count, "line": safe_line(h.line), "cause": h.cause}
                 for h in self.diagnosis.harmless
             ],
             "files": [
@@ -224,7 +226,7 @@ def failure_as_json(failure: Failure) -> dict[str, Any]:
             "time": None if failure.first.time is None else _iso(failure.first.time),
         },
         "count": len(failure.findings),
-        "lines": [mask_text(line) for line in failure.lines],
+        "lines": [safe_line(line) for line in failure.lines],
         "cause": failure.first.rule.cause,
         "next": failure.first.rule.fix,
         "links": list(failure.first.rule.links),
@@ -253,8 +255,8 @@ def event_as_json(event: Event) -> dict[str, Any]:
         "until": until,
         "attempt": event.attempt,
         "outcome": event.outcome,
-        "why": mask_text(event.why),
-        "line": mask_text(event.first.evidence),
+        "why": safe_line(event.why),
+        "line": safe_line(event.first.evidence),
         "count": len(event.findings),
     }
 
@@ -297,6 +299,11 @@ def _where(origin: Origin) -> str:
     known += [f"pid {origin.pid}"] if origin.pid is not None else []
     known += [origin.address] if origin.address else []
     return f" ({', '.join(known)})" if known else ""
+
+
+def safe_line(text: str) -> str:
+    """For a document: masked, with control characters spelled out, and cut."""
+    return cut(mask_text(text), MOST_OF_A_LINE)
 
 
 def shown_line(text: str) -> str:

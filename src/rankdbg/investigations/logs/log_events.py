@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from rankdbg.errors import RankdbgError
-from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, failure_as_json
+from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, failure_as_json, safe_line
 from rankdbg.investigations.logs.log_sources import LogSource
 from rankdbg.investigations.logs.rank_phases import phase_name
-from rankdbg.process.masking import mask_text
 from rankdbg.selection import format_numbers
 from rankdbg.verdicts.failures.log_changes import Change, Changes
 from rankdbg.verdicts.rules.log_rules import LogRules
@@ -51,7 +50,7 @@ def _change_json(change: Change) -> dict[str, Any]:
             **failure_as_json(change.failure),
             "ranks": format_numbers(changed_ranks(change)),
             "node": change.findings[0].origin.address,
-            "lines": [mask_text(finding.evidence) for finding in change.findings[:20]],
+            "lines": [safe_line(finding.evidence) for finding in change.findings[:20]],
         }
     course = change.courses[0]
     ranks = [each.who.rank for each in change.courses if each.who.rank is not None]

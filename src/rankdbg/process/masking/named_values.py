@@ -17,7 +17,7 @@ from rankdbg.process.masking.secrecy import (
     begins_harmless,
     is_no_secret,
     is_password_name,
-    looks_random,
+    looks_made_up,
     secrecy,
     word_set,
 )
@@ -43,14 +43,18 @@ _CLOSING = (
     r"(?P<whose>for[ \t](?:user[ \t])?[\w.@\\-]{1,60}[ \t]?(?=:[ \t]))?"
 )
 _TYPE = r"(?:(?:Optional\[)?(?:str|bytes|SecretStr|Any|string)\]?(?:[ ]?\|[ ]?None)?[ ]{0,2}=)"
+_TAG = r"(?:!{1,2}[\w:./-]{1,40}[ \t]{1,4})"  # of YAML
 _SEPARATOR = lazy(
-    rf"{_CLOSING}(?:(?P<sign>=>|->|:=|[=!]==?|=|:(?!:)|%3[AD])[ \t]{{0,8}}{_TYPE}?{_COLOUR}\s{{0,8}}"
+    rf"{_CLOSING}(?:(?P<sign>=>|->|:=|[=!]==?|=|:(?!:)|%3[AD])[ \t]{{0,8}}{_TYPE}?{_TAG}?{_COLOUR}\s{{0,8}}"
     rf"|(?P<tag>>)"
     # {{"name": "HF_TOKEN", "value": "x"}}, name: HF_TOKEN↵ value: x, key="Token" value="x"
     rf"|,?\s{{0,40}}\\{{0,7}}[\"']?[Vv]alue\\{{0,7}}[\"']?[ \t]{{0,4}}[:=]\s{{0,8}})"
 )
 _PAIR = lazy(r"(?P<quote>[\"']),\s{0,4}(?P<value>(?P=quote)[^\"'\n]{1,4000}(?P=quote))\s{0,4}\)")
-_GAP = lazy(r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was)[ \t]{1,4})?")
+# Also to the next cell of a table.
+_GAP = lazy(
+    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was|set[ \t]to)[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
+)
 _OPEN = lazy(
     rf"[bBrRuUfF]{{0,2}}(?P<slashes>\\{{0,15}})(?P<quote>\"\"\"|'''|[\"'`]|{_ENCODED_QUOTE})"
 )
@@ -279,7 +283,7 @@ def _value_without_separator(
     elif gap[0].strip():
         is_value = _has_digit(value) and not value[0].isdigit()
     else:
-        is_value = looks_random(value)
+        is_value = looks_made_up(value)
     return place if is_value else None
 
 

@@ -7,16 +7,17 @@ import re
 from collections.abc import Sequence
 
 from rankdbg.process.masking.patterns import lazy
-from rankdbg.process.masking.secrecy import MASK, looks_random
+from rankdbg.process.masking.secrecy import MASK, looks_made_up
 
 # Program -> options. The password is with `-w` the next word; with `-p…` the rest of the word; with
 # `-u :` the text after the colon in the next word; with `-p login` the next word, if the command
-# contains `login`; with `login random` the word after it, if that looks like a secret.
+# contains `login`; with `login random` the word after it, if that looks like a secret; with
+# `--x=… secret` the rest of the word, if the command contains `secret`.
 _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb"), ("-p…",)),
     **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore"), ("-p", "-p…")),
     **dict.fromkeys(("docker", "podman", "nerdctl", "skopeo", "buildah", "oras"), ("-p login",)),
-    **dict.fromkeys(("az", "oc", "helm", "crane"), ("-p login",)),
+    **dict.fromkeys(("az", "helm", "crane"), ("-p login",)),
     **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), ("-w",)),
     **dict.fromkeys(("sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "zip", "unzip"), ("-P",)),
     **dict.fromkeys(("7z", "7za", "7zz", "rar", "unrar"), ("-p…",)),
@@ -26,7 +27,10 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("smbclient", "rpcclient", "net"), ("-U %",)),
     **dict.fromkeys(("snmpget", "snmpset", "snmpwalk", "snmpbulkwalk"), ("-A", "-X")),
     **dict.fromkeys(("wandb", "vault"), ("login random",)),
+    **dict.fromkeys(("kubectl", "oc"), ("-p login", "--from-literal=… secret")),
     "ipmitool": ("-P",),
+    "twine": ("-p",),
+    "influx": ("-t",),
     "sshpass": ("-p", "-p…"),
     "redis-cli": ("-a",),
     "lftp": ("-u ,",),
@@ -84,7 +88,7 @@ def _secret_words(program: str, words: Sequence[str]) -> dict[int, str]:
     found: dict[int, str] = {}
     for option in _OPTIONS[program]:
         flag, _, condition = option.partition(" ")
-        if condition == "login" and condition not in words:
+        if condition in ("login", "secret") and condition not in words:
             continue
         for index, word in enumerate(words):
             if flag.endswith("…"):
@@ -107,7 +111,7 @@ def _masked(word: str, condition: str) -> str | None:
     if condition in ("", "login"):
         return None if word.startswith("-") else MASK
     if condition == "random":
-        return MASK if looks_random(word) else None
+        return MASK if looks_made_up(word) else None
     user, sign, password = word.partition(condition)
     if not sign or not password.strip("\"'"):
         return None

@@ -154,7 +154,11 @@ def _secrecy_of_word(words: list[str], index: int, is_shouted: bool) -> Secrecy:
     if word in _AUTH_WORDS or word.endswith("jwt"):
         return Secrecy.LIKELY if is_last else Secrecy.NONE
     if word in _SHORT and not after:
-        return Secrecy.LIKELY if before or is_shouted or word in "dsn sas" else Secrecy.IF_RANDOM
+        return (
+            Secrecy.LIKELY
+            if before or is_shouted or word in ("dsn", "sas", "pw")
+            else Secrecy.IF_RANDOM
+        )
     if word in ("webhook", "sessionid"):
         return Secrecy.LIKELY
     if word in ("sig", "signature", "tok", "hmac", "csrf", "xsrf") and not after:
@@ -256,6 +260,7 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text[-LONGEST_NAME:])).lower()
 
 
+_SHORTEST_MIXED = 12  # letters of one that is shorter than random ones
 _RANDOM_PART = lazy(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{16,}")
 
 
@@ -267,6 +272,11 @@ def looks_random(text: str) -> bool:
         if len(longest) >= 16 and digits >= 2 and digits < len(longest):
             return True
     return False
+
+
+def looks_made_up(text: str) -> bool:
+    """No word of prose."""
+    return looks_random(text) or (len(text) >= _SHORTEST_MIXED and is_mixed(text))
 
 
 def is_mixed(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import dropwhile
 
 from rankdbg import grouping
@@ -87,9 +87,7 @@ class Seen:
     @cached_property
     def place(self) -> Frame | None:
         """The user's line in which it is."""
-        if not self.frames:
-            return None
-        return self.frames[innermost_user_frame(frame.file for frame in self.frames)]
+        return self.frames[_users_place(self.frames)] if self.frames else None
 
     @cached_property
     def there(self) -> int:
@@ -105,7 +103,7 @@ class Seen:
     @cached_property
     def library(self) -> Frames:
         """What the innermost line of the user's has called; all, if there is no such line."""
-        index = innermost_user_frame(frame.file for frame in self.frames)
+        index = _users_place(self.frames)
         if index == 0 and self.frames and not is_user_code(self.frames[0].file):
             return self.frames
         return self.frames[:index]
@@ -297,6 +295,11 @@ class Seen:
     @property
     def is_held_at_exception(self) -> bool:
         return self.stop.partition(":")[0] == "post-mortem"
+
+
+@lru_cache(maxsize=4096)
+def _users_place(frames: Frames) -> int:
+    return innermost_user_frame(frame.file for frame in frames)
 
 
 def _function(frames: Frames) -> tuple[str, str]:

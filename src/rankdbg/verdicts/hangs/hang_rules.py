@@ -150,9 +150,21 @@ WORDS = {
 }  # fmt: skip
 
 
-def find_sign(seen: Seen, rules: Iterable[HangRule]) -> Sign:
-    rule = next((rule for rule in rules if fits(rule, seen)), UNKNOWN)
-    return Sign(seen, rule, _words(seen, rule))
+Known = dict[tuple[object, ...], HangRule]
+
+
+def find_sign(seen: Seen, rules: Iterable[HangRule], known: Known | None = None) -> Sign:
+    """`known`: the rules of ranks that were compared with the same ones, by all that rules look at."""
+    if known is None:
+        rule = _first_that_fits(seen, rules)
+    else:
+        features = _features(seen)
+        rule = known.get(features) or known.setdefault(features, _first_that_fits(seen, rules))
+    return Sign(seen, rule, _Words(seen, rule))
+
+
+def _first_that_fits(seen: Seen, rules: Iterable[HangRule]) -> HangRule:
+    return next((rule for rule in rules if fits(rule, seen)), UNKNOWN)
 
 
 UNKNOWN = HangRule(
@@ -198,6 +210,17 @@ _STACKS: Mapping[str, Callable[[Seen], Frames]] = {
     "stack": lambda seen: seen.frames,
     "native": lambda seen: seen.native_main,
 }
+
+
+def _features(seen: Seen) -> tuple[object, ...]:
+    """All that conditions look at."""
+    return (
+        *[tuple(texts(UNKNOWN, seen)) for texts in _TEXTS.values()],
+        *[answer(seen) for answer in _ANSWERS.values()],
+        *[frames(seen) for frames in _STACKS.values()],
+        tuple(frames for frames, _ in seen.others.values()),
+        tuple(child.forked for child in seen.after.awaited),
+    )
 
 
 def fits(rule: HangRule, seen: Seen) -> bool:
@@ -281,7 +304,7 @@ def _words(seen: Seen, rule: HangRule) -> dict[str, str]:
     ]
     child = next(iter(children or seen.after.awaited), None)
     called = [f.function for f in seen.library if "<" not in f.function and f.function != "wrapper"]
-    words = {
+    return {
         "pid": str(seen.rank.pid),
         "host": seen.rank.host,
         "there": seen.command_prefix,
@@ -298,17 +321,27 @@ def _words(seen: Seen, rule: HangRule) -> dict[str, str]:
         "silence": seen.silence,
         "stop": seen.stop,
     }
-    return _Words(seen, words)
 
 
-class _Words(dict[str, str]):
-    """With the rank's address, which is looked for among all ranks: only if a text has it."""
+class _Words(Mapping[str, str]):
+    """Made when a text needs them: of 10,000 ranks few are named. With the rank's address, which is
+    looked for among all ranks: only if a text has it."""
 
-    def __init__(self, seen: Seen, words: Mapping[str, str]) -> None:
-        super().__init__(words)
+    def __init__(self, seen: Seen, rule: HangRule) -> None:
         self._seen = seen
+        self._rule = rule
 
-    def __missing__(self, word: str) -> str:
-        if word != "rank":
-            raise KeyError(word)
-        return quoted(format_ranks([self._seen.rank], self._seen.all_ranks))
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        return _words(self._seen, self._rule)
+
+    def __getitem__(self, word: str) -> str:
+        if word == "rank":
+            return quoted(format_ranks([self._seen.rank], self._seen.all_ranks))
+        return self._known[word]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)

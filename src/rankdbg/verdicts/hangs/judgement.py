@@ -13,7 +13,7 @@ from typing import Literal
 from rankdbg.verdicts.hangs import culprits, ray_causes, spark_waits, starting
 from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.accused_case import AccusedCase
-from rankdbg.verdicts.hangs.child_signs import find_sign, has_unseen_children
+from rankdbg.verdicts.hangs.child_signs import find_signs, has_unseen_children
 from rankdbg.verdicts.hangs.evidence import Evidence
 from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule, Role, Sign
@@ -56,7 +56,7 @@ class Verdict:
 
 
 def judge(evidence: Evidence, rules: Sequence[HangRule]) -> Verdict:
-    signs = spark_waits.settle([find_sign(seen, rules) for seen in evidence.ranks])
+    signs = spark_waits.settle(find_signs(evidence.ranks, rules))
     case = AccusedCase(evidence, signs, rules)
     verdict = _weigh_dumps(case) if evidence.dumped else _with_ray(_weigh(case), case.ray)
     unsure = [sign for sign in signs if sign.rule.unsure and not sign.seen.native]

@@ -188,3 +188,15 @@ def test_compressed_logs(tmp_path: Path) -> None:
         subprocess.run(["zstd", "-q", "--rm", tmp_path / "log"], check=True)
         found = diagnose(tmp_path / "log.zst").failures
         assert [each.mode for each in found] == ["xid_79_off_bus"]
+
+
+def test_lines_in_a_document_are_safe_and_short(tmp_path: Path) -> None:
+    """As in the text: control characters are spelled out, and a long line is cut."""
+    rest = f"CUDA out of memory. \x1b]52;c;x\x07 \u202e{'y' * 5000}"
+    failures(tmp_path, f"torch.OutOfMemoryError: {rest}\nRuntimeError: CUDA error: {rest}\n")
+    document = diagnose(tmp_path / "log.txt").as_json()
+    lines = [line for failure in document["failures"] for line in failure["lines"]]
+    lines += [event["line"] for event in document["events"]]
+    assert lines
+    assert all(r"\x1b]52;c;x\x07 \u202ey" in line and len(line) == 1000 for line in lines)
+    assert all(line.isprintable() for line in lines)

@@ -16,7 +16,7 @@ from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
-from rankdbg.verdicts.hangs.hang_rules import find_sign, in_order, load_hang_rules
+from rankdbg.verdicts.hangs.hang_rules import Known, find_sign, in_order, load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Child, ThreadOwner, ThreadWaits, Vitals, WaitingThread
@@ -707,3 +707,20 @@ def test_a_named_pipe_that_nobody_opens() -> None:
     first = verdict.findings[0]
     assert (first.cause, first.behind[-1].whom.name) == ("waits-for-file", "no other process")
     assert first.next.startswith("ls -l /data/shard-7")
+
+
+def test_ranks_that_look_alike_are_compared_once() -> None:
+    """Their signs are those that each has by itself."""
+    loader = "/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py"
+    loading = stack(f"_try_get_data {loader}:1131", "<module> /job/t.py:9")
+    dead, forked = (Child(pid=7, name="w", state=state, forked=state == "S") for state in "ZS")
+    ranks = [
+        *[seen(number, world=100) for number in range(1, 60)],
+        *[seen(number, loading, world=100, children=(dead,)) for number in range(60, 80)],
+        *[seen(number, loading, world=100, children=(forked,)) for number in range(80, 100)],
+        *[with_cpu(seen(0, IN_READ, world=100), 0.9)],
+    ]
+    known: Known = {}
+    signs = [find_sign(rank, RULES, known) for rank in ranks]
+    assert signs == [find_sign(rank, RULES) for rank in ranks]
+    assert len(known) == 4
