@@ -49,7 +49,10 @@ class Surroundings(Protocol):
         """Its editor has finished the configuration."""
 
     def armed(self, child: ChildSession) -> None:
-        """The initial breakpoints of its editor have taken effect."""
+        """The rank has the initial breakpoints of its editor."""
+
+    def changed_breakpoints(self, child: ChildSession) -> None:
+        """The rank has breakpoints that its editor has set later."""
 
     def keeps_focus(self, child: ChildSession) -> bool:
         """Whether the user looks at another rank while this one stops."""
@@ -80,6 +83,7 @@ class ChildSession:
         self._kept_stops: list[dict[str, Any]] = []  # to be told to an editor that comes again
         self._sources: dict[str, Any] = {}  # files in which breakpoints were set, by path
         self._breakpoints = HeldBreakpoints()
+        self._verified: list[dict[str, Any]] = []  # by the rank; the editor is not told yet
         self.parked = False  # without an editor, and still stopped
         self.let_go = False  # by an editor that has left; the next one may want it
         self._claimed = threading.Lock()  # by an editor's connection
@@ -162,6 +166,7 @@ class ChildSession:
                 self._sources[str(source.get("path"))] = source
             if self._breakpoints.are_held:
                 return self._respond(message, self._breakpoints.hold(message))
+            self._asked[message["seq"]] = self._changed_breakpoints
         elif command == "configurationDone":
             self._asked[message["seq"]] = self._configured
         return True
@@ -176,14 +181,21 @@ class ChildSession:
             self.client.respond(request, body)
         return False
 
-    def _configured(self, response: Message) -> None:
+    def _pass_on(self, response: Message) -> None:
         if self.client is not None:
             self.client.send({name: item for name, item in response.items() if name != "seq"})
+
+    def _changed_breakpoints(self, response: Message) -> None:
+        self._pass_on(response)
+        self._around.changed_breakpoints(self)
+
+    def _configured(self, response: Message) -> None:
+        self._pass_on(response)
         self._tell_kept_stops()
         self._around.configured(self)
 
     def arm(self) -> None:
-        """The breakpoints that the editor has set so far take effect."""
+        """Give the rank the breakpoints that the editor has set so far."""
         requests = self._breakpoints.release()
         unanswered = len(requests)
 
@@ -192,9 +204,7 @@ class ChildSession:
             def then(response: Message, request: Message = request) -> None:
                 nonlocal unanswered
                 told = (response.get("body") or {}).get("breakpoints") or []
-                for changed in self._breakpoints.verified(request, told):
-                    if self.client is not None:
-                        self.client.event("breakpoint", reason="changed", breakpoint=changed)
+                self._verified += self._breakpoints.verified(request, told)
                 unanswered -= 1
                 if not unanswered:
                     self._around.armed(self)
@@ -202,6 +212,13 @@ class ChildSession:
             self.ask(request["command"], request.get("arguments") or {}, then)
         if not requests:
             self._around.armed(self)
+
+    def report_armed(self) -> None:
+        """The breakpoints that the rank was given take effect."""
+        verified, self._verified = self._verified, []
+        for changed in verified:
+            if self.client is not None:
+                self.client.event("breakpoint", reason="changed", breakpoint=changed)
 
     def _tell_kept_stops(self) -> None:
         """Report stops that remained after a previous editor."""
