@@ -340,6 +340,40 @@ def test_condition_that_raises_is_reported_once(
     session.event("output", lambda body: "no_such_attribute" in body["output"])
 
 
+def test_log_point_that_raises_is_reported_once(job: Job, editor: Editor) -> None:
+    """With the name that is unknown, and only where its condition is met; others log as before."""
+    other = line_of(LOOP, "in loops")
+    editor.break_at(
+        LOOP,
+        {"line": INNER, "logMessage": "a {nothing}", "condition": "value % 2"},
+        {"line": other, "logMessage": "step {step}"},
+    )
+    session = editor.attach_all(2)[0]
+    session.event("output", lambda body: "'nothing' is not defined" in body["output"])
+    for _ in range(20):
+        session.event("output", lambda body: body["output"].startswith("step "))
+    assert session.console().count("nothing") == 1
+
+
+@pytest.mark.parametrize("when", ["at the attach", "later"])
+def test_hit_condition_without_sense_is_refused(editor: Editor, when: str) -> None:
+    """The editor shows why; the other breakpoint of the request stops."""
+    wanted = [{"line": INNER, "hitCondition": "abc"}, {"line": INNER + 1, "hitCondition": ">= 3"}]
+    if when == "at the attach":
+        editor.break_at(LOOP, *wanted)
+        session = editor.attach_all(2)[0]
+        first, second = (body["breakpoint"] for body in session.seen("breakpoint"))
+    else:
+        session = editor.attach_all(2)[0]
+        source = {"path": str(LOOP), "name": LOOP.name}
+        answer = session.ask("setBreakpoints", source=source, breakpoints=wanted)
+        first, second = answer["breakpoints"]
+    assert (first["verified"], second["verified"]) == (False, True)
+    assert "invalid hit condition 'abc': expected a number" in first["message"]
+    stop = session.event("stopped")
+    assert frames(session, stop["threadId"])[0] == ("inner", INNER + 1)
+
+
 def test_end_of_the_job_is_said(job: Job, editor: Editor) -> None:
     """Who has left, how, and how to find out more."""
     editor.attach_all(2)

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from rankdbg.agent import active
-from rankdbg.agent.editor import editor_stops
+from rankdbg.agent.editor import editor_stops, log_points
 from rankdbg.agent.stops import break_gates, stopped_threads
 
 # Where the debugger (debugpy 1.8.22) finds the classes of its breakpoints.
@@ -37,7 +37,7 @@ def begin(debugger: Any, wanted: bool) -> None:
         if original is not None and not issubclass(original, break_gates.Gated):
             setattr(sys.modules[module], name, _gated(original))
     debugger.add_dap_messages_listener(_Requests())
-    _check_gates(debugger)
+    _evaluate_in_turn(debugger)
 
 
 def _gated(original: Any) -> Any:
@@ -49,7 +49,8 @@ def _gated(original: Any) -> Any:
 
         @property
         def has_condition(self) -> bool:
-            return self.gate is not None or super().has_condition
+            """Whether the debugger calls `passes` below."""
+            return self.gate is not None or bool(self.is_logpoint) or super().has_condition
 
     return GatedBreakpoint
 
@@ -65,16 +66,30 @@ def _new_gate(place: Any, only_logs: bool) -> break_gates.Gate | None:
     return break_gates.Gate()
 
 
-def _check_gates(debugger: Any) -> None:
-    """Where the debugger evaluates a breakpoint's condition."""
-    evaluate = debugger.handle_breakpoint_condition
+def _evaluate_in_turn(debugger: Any) -> None:
+    """First the gate, then the condition, then the message of a log point. The debugger itself
+    begins with the message."""
+    is_met, evaluate = debugger.handle_breakpoint_condition, debugger.handle_breakpoint_expression
 
     def passes(info: Any, point: Any, frame: Any) -> Any:
-        if isinstance(point, break_gates.Gated) and not point.passes_gate():
+        if not isinstance(point, break_gates.Gated):
+            return is_met(info, point, frame)
+        if not point.passes_gate() or (_is_conditional(point) and not is_met(info, point, frame)):
             return False
-        return not point.has_condition or evaluate(info, point, frame)
+        if point.is_logpoint:  # type: ignore[attr-defined]
+            info.pydev_message = log_points.text(point, frame)
+        return True
+
+    def evaluate_unless_later(point: Any, info: Any, frame: Any) -> None:
+        if not isinstance(point, break_gates.Gated):
+            evaluate(point, info, frame)
 
     debugger.handle_breakpoint_condition = passes
+    debugger.handle_breakpoint_expression = evaluate_unless_later
+
+
+def _is_conditional(point: Any) -> bool:
+    return bool(point.condition or point.hit_condition)
 
 
 class _Requests:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.dap import protocol, requests
 from rankdbg.frontends.dap.held_breakpoints import HeldBreakpoints
+from rankdbg.frontends.dap.hit_conditions import CheckedBreakpoints
 from rankdbg.frontends.dap.protocol import Connection, Message
 from rankdbg.types import Rank
 from rankdbg.wire.streams import Stream
@@ -166,7 +167,7 @@ class ChildSession:
                 self._sources[str(source.get("path"))] = source
             if self._breakpoints.are_held:
                 return self._respond(message, self._breakpoints.hold(message))
-            self._asked[message["seq"]] = self._changed_breakpoints
+            return self._change_breakpoints(message)
         elif command == "configurationDone":
             self._asked[message["seq"]] = self._configured
         return True
@@ -185,9 +186,20 @@ class ChildSession:
         if self.client is not None:
             self.client.send({name: item for name, item in response.items() if name != "seq"})
 
-    def _changed_breakpoints(self, response: Message) -> None:
-        self._pass_on(response)
-        self._around.changed_breakpoints(self)
+    def _change_breakpoints(self, request: Message) -> bool:
+        checked = CheckedBreakpoints(request.get("arguments"))
+
+        def then(response: Message) -> None:
+            body = response.get("body") or {}
+            answers = checked.answers(body.get("breakpoints") or [])
+            if response.get("success"):
+                response = {**response, "body": {**body, "breakpoints": answers}}
+            self._pass_on(response)
+            self._around.changed_breakpoints(self)
+
+        self._asked[request["seq"]] = then
+        self._to_rank({**request, "arguments": checked.arguments})
+        return False
 
     def _configured(self, response: Message) -> None:
         self._pass_on(response)
@@ -200,16 +212,17 @@ class ChildSession:
         unanswered = len(requests)
 
         for request in requests:
+            checked = CheckedBreakpoints(request.get("arguments"))
 
-            def then(response: Message, request: Message = request) -> None:
+            def then(response: Message, request: Message = request, checked: Any = checked) -> None:
                 nonlocal unanswered
-                told = (response.get("body") or {}).get("breakpoints") or []
+                told = checked.answers((response.get("body") or {}).get("breakpoints") or [])
                 self._verified += self._breakpoints.verified(request, told)
                 unanswered -= 1
                 if not unanswered:
                     self._around.armed(self)
 
-            self.ask(request["command"], request.get("arguments") or {}, then)
+            self.ask(request["command"], checked.arguments, then)
         if not requests:
             self._around.armed(self)
 
