@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import typing
 from collections.abc import Iterator
 from subprocess import PIPE
 from typing import Any
@@ -17,7 +18,17 @@ import pytest
 
 import jobs
 from dap_client import DapClient
-from editor import INITIALIZE, LOOP, DapServer, Editor, evaluate, frames, line_of
+from editor import (
+    INITIALIZE,
+    LOOP,
+    TORCH,
+    DapServer,
+    Editor,
+    evaluate,
+    frames,
+    line_of,
+    start_torch,
+)
 from jobs import PROGRAMS, Job
 from rankdbg.types import Answer
 from waiting import PATIENCE, wait_for
@@ -153,6 +164,37 @@ def test_breakpoints_take_effect_together(job: Job, server: DapServer) -> None:
         verified = session.event("breakpoint")["breakpoint"]
         assert (verified["verified"], verified["line"]) == (True, INNER)
     editor.close()
+
+
+class UnequalEditor(Editor):
+    """Which sets many breakpoints in a large file in one of its sessions, before those of all."""
+
+    def __init__(self, server: DapServer) -> None:
+        super().__init__(server)
+        self.large = iter([typing.__file__])
+
+    def _set_breakpoints(self, session: DapClient, file: str) -> None:
+        for large in self.large:
+            many = [{"line": line} for line in range(1, 1000, 100)]
+            session.ask("setBreakpoints", source={"path": large}, breakpoints=many)
+        super()._set_breakpoints(session, file)
+
+
+def test_ranks_stop_at_the_same_step(job: Job) -> None:
+    """In a program of short steps, however long each rank takes to set its breakpoints."""
+    pytest.importorskip("torch", reason="needs torch")
+    start_torch(job, 2).touch()
+    with DapServer(job) as server:
+        editor = UnequalEditor(server)
+        editor.break_at(TORCH, line_of(TORCH, "in train"))
+        sessions = editor.attach_all(2)
+        threads = [each.event("stopped")["threadId"] for each in sessions.values()]
+        first, second = (
+            evaluate(session, thread, "step")
+            for session, thread in zip(sessions.values(), threads, strict=True)
+        )
+        assert first == second
+        editor.leave()
 
 
 BAD_REQUESTS: list[tuple[str, dict[str, Any], str]] = [
@@ -296,6 +338,40 @@ def test_condition_that_raises_is_reported_once(
     assert session.console().count(error) == 1
     editor.break_at(LOOP, {"line": INNER, "condition": "value.no_such_attribute"})
     session.event("output", lambda body: "no_such_attribute" in body["output"])
+
+
+def test_log_point_that_raises_is_reported_once(job: Job, editor: Editor) -> None:
+    """With the name that is unknown, and only where its condition is met; others log as before."""
+    other = line_of(LOOP, "in loops")
+    editor.break_at(
+        LOOP,
+        {"line": INNER, "logMessage": "a {nothing}", "condition": "value % 2"},
+        {"line": other, "logMessage": "step {step}"},
+    )
+    session = editor.attach_all(2)[0]
+    session.event("output", lambda body: "'nothing' is not defined" in body["output"])
+    for _ in range(20):
+        session.event("output", lambda body: body["output"].startswith("step "))
+    assert session.console().count("nothing") == 1
+
+
+@pytest.mark.parametrize("when", ["at the attach", "later"])
+def test_hit_condition_without_sense_is_refused(editor: Editor, when: str) -> None:
+    """The editor shows why; the other breakpoint of the request stops."""
+    wanted = [{"line": INNER, "hitCondition": "abc"}, {"line": INNER + 1, "hitCondition": ">= 3"}]
+    if when == "at the attach":
+        editor.break_at(LOOP, *wanted)
+        session = editor.attach_all(2)[0]
+        first, second = (body["breakpoint"] for body in session.seen("breakpoint"))
+    else:
+        session = editor.attach_all(2)[0]
+        source = {"path": str(LOOP), "name": LOOP.name}
+        answer = session.ask("setBreakpoints", source=source, breakpoints=wanted)
+        first, second = answer["breakpoints"]
+    assert (first["verified"], second["verified"]) == (False, True)
+    assert "invalid hit condition 'abc': expected a number" in first["message"]
+    stop = session.event("stopped")
+    assert frames(session, stop["threadId"])[0] == ("inner", INNER + 1)
 
 
 def test_end_of_the_job_is_said(job: Job, editor: Editor) -> None:

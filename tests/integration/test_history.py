@@ -331,6 +331,21 @@ def test_torch_functions_stay_the_same() -> None:
     assert result.stdout == "True True True\n", result.stderr
 
 
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="needs Python 3.11")
+@pytest.mark.parametrize("call", ["all_reduce('no tensor')", "isend(torch.ones(1), 'no rank')"])
+def test_tracebacks_are_those_of_the_program(call: str) -> None:
+    """Functions that torch wraps, and those that it does not."""
+    pytest.importorskip("torch", reason="needs torch")
+    code = (
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo', store=dist.HashStore(), rank=0, world_size=1)\n"
+        f"dist.{call}"
+    )
+    result = rankdbg("run", "--", sys.executable, "-c", code)
+    assert "Error" in result.stderr and 'File "<string>", line 3, in <module>' in result.stderr
+    assert str(SOURCE) not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -207,15 +207,15 @@ def _set_break(question: asked.SetBreak, current_card: Card) -> Any:
 
 
 def _open_breaks(question: asked.OpenBreaks, current_card: Card) -> Any:
-    from rankdbg.agent.stops import break_requests
+    from rankdbg.agent.stops import break_gates
 
-    return break_requests.open_from(question.kind, question.count, question.measuring)
+    return break_gates.open_from(question.kind, question.count, question.measuring)
 
 
 def _confirm_breaks(question: asked.ConfirmBreaks, current_card: Card) -> Any:
-    from rankdbg.agent.stops import break_requests
+    from rankdbg.agent.stops import break_gates
 
-    return break_requests.confirm()
+    return break_gates.confirm()
 
 
 def _clear_breaks(question: asked.ClearBreaks, current_card: Card) -> Any:

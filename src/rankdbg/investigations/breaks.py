@@ -39,6 +39,29 @@ def set_break(
     return [_without_counts(answer) for answer in answers]
 
 
+def open_gates(session: Session, ranks: Sequence[Rank], at_once: bool) -> None:
+    """All ranks have the breakpoints of an editor now: open them at a count that none of the ranks
+    has reached yet. At once if the ranks have no counter, or make no progress."""
+    answers = [] if at_once or len(ranks) < 2 else _counts(session, ranks)
+    kind = _common_count(answers) if answers else ""
+    if kind:
+        before, since = _farthest(answers, kind), time.monotonic()
+        time.sleep(LEAST_SECONDS)  # to see whether the count increases
+        if _farthest(_counts(session, ranks), kind) > before:
+            return _open_at_count(session, ranks, kind, before, since)
+    session.open_breaks(ranks, "", 0)
+
+
+def _counts(session: Session, ranks: Sequence[Rank]) -> list[Reply[BreakCounts]]:
+    return session.open_breaks(ranks, COUNTS[0], 0, measuring=True)
+
+
+def _common_count(answers: Sequence[Reply[BreakPlace] | Reply[BreakCounts]]) -> str:
+    """The best count that all ranks have, or ''."""
+    told = [answer.value.counts or {} for answer in answers if isinstance(answer, Answer)]
+    return next((kind for kind in COUNTS if all(kind in each for each in told)), "")
+
+
 def _open_together(session: Session, answers: Sequence[Reply[BreakPlace]]) -> None:
     """All ranks have the break now; arm it at a count that none of them has reached yet. At once
     if a rank is already stopped or has no counter."""
@@ -47,19 +70,21 @@ def _open_together(session: Session, answers: Sequence[Reply[BreakPlace]]) -> No
     ranks = [answer.rank for answer in armed]
     if not ranks:
         return
-    common = [k for k in COUNTS if all(k in (a.value.counts or ()) for a in told)]
-    kind = common[0] if common and len(ranks) > 1 else ""
+    kind = _common_count(told) if len(ranks) > 1 else ""
     if kind:
-        _open_at_count(session, ranks, kind, _farthest(armed, kind))
+        _open_at_count(session, ranks, kind, _farthest(armed, kind), time.monotonic())
     else:
         session.open_breaks(ranks, "", 0)
 
 
-def _open_at_count(session: Session, ranks: Sequence[Rank], kind: str, before: int) -> None:
+def _open_at_count(
+    session: Session, ranks: Sequence[Rank], kind: str, before: int, since: float
+) -> None:
+    """`before`: the count at the time `since`."""
     begun = time.monotonic()
     now = _farthest(session.open_breaks(ranks, kind, 0, measuring=True), kind, before)
     seconds = time.monotonic() - begun
-    rate = (now - before) / seconds
+    rate = (now - before) / (time.monotonic() - since)
     for attempt in range(ATTEMPTS):
         spare = max(SPARE * seconds, LEAST_SECONDS) * 2**attempt
         count = now + 2**attempt + math.ceil(rate * spare)

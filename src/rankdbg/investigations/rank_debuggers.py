@@ -18,7 +18,8 @@ def open_debugger(session: Session, rank: Rank, tensor_summary: bool = True) -> 
     """It is switched off when the stream ends. A rank whose environment has no debugpy gets a copy
     of rankdbg's."""
     process = [rank.pid, rank.process.start]
-    where: dict[str, Any] = {"process": process, "tensor_summary": tensor_summary}
+    # Breakpoints take effect when they are opened (breaks.open_gates).
+    where: dict[str, Any] = {"process": process, "tensor_summary": tensor_summary, "together": True}
     stream, said = session.open_stream(rank.host, where, LOADING_SECONDS)
     if said.get("state") == "missing":
         stream.close()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 # The parts of a question that are passed on to the agent.
-_FOR_AGENTS = ("path", "tensor_summary")
+_FOR_AGENTS = ("path", "tensor_summary", "together")
 
 
 class CannotOpen(Exception):

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from rankdbg.process.user_code import innermost_user_frame, is_user_code
+from rankdbg.process.user_code import innermost_user_frame, is_agent, is_user_code
 from rankdbg.profiles.documents import Profile, Weighted
 from rankdbg.types import Frame, Rank
 
@@ -29,6 +29,9 @@ _WRAPPERS = {
     "inner",
     "_fn",
     "decorate_context",
+    "_no_grad_wrapper",  # of torch's clip_grad_norm_
+    "_use_grad",  # of its optimizers
+    "with_counter",  # of its schedulers
     "__call__",
     "_call_impl",
     "_wrapped_call_impl",
@@ -111,7 +114,8 @@ def _place(stack: Weighted) -> tuple[Frame, str]:
     # Work of a library in a thread without user code.
     if index == 0 or not is_user_code(inwards[index].file):
         return inwards[0], ""
-    called = [frame.function for frame in inwards[:index]][::-1]
+    of_libraries = [frame for frame in inwards[:index] if not is_agent(frame.file)]
+    called = [frame.function for frame in reversed(of_libraries)] or ["rankdbg"]
     return inwards[index], next((name for name in called if not _wraps(name)), called[0])
 
 

@@ -146,6 +146,33 @@ def test_rows_are_places_in_the_users_code() -> None:
     ]
 
 
+SITE = "/env/lib/python3.11/site-packages"
+WRAPPER = Frame("wrapper", f"{SITE}/torch/distributed/c10d_logger.py", 83)
+NOTE = Frame("call", f"{SITE}/rankdbg/agent/history/torch_calls.py", 110)
+
+
+@pytest.mark.parametrize(
+    ("frames", "calls"),
+    [
+        ((WRAPPER, NOTE, Frame("barrier", f"{SITE}/torch/distributed/x.py", 1)), "barrier"),
+        ((NOTE, Frame("isend", f"{SITE}/torch/distributed/x.py", 1)), "isend"),
+        ((NOTE,), "rankdbg"),
+        (
+            (
+                Frame("Optimizer.profile_hook_step.<locals>.wrapper", f"{SITE}/torch/o.py", 1),
+                Frame("_use_grad_for_differentiable.<locals>._use_grad", f"{SITE}/torch/o.py", 2),
+                Frame("AdamW.step", f"{SITE}/torch/optim/adamw.py", 3),
+            ),
+            "AdamW.step",
+        ),
+    ],
+)
+def test_what_a_line_has_called(frames: tuple[Frame, ...], calls: str) -> None:
+    """Neither the wrappers of torch nor what rankdbg notes beside the call."""
+    (row,) = comparing.rows([profile(0, ((STEP, *frames), 100))])
+    assert (row.frame, row.calls) == (STEP, calls)
+
+
 def test_lines_of_one_function_are_one_row() -> None:
     """At the line where most of its own time was seen."""
     (row,) = comparing.rows([profile(0, ((LOAD._replace(line=12),), 10), ((LOAD,), 90))])

@@ -92,6 +92,13 @@ TELLING = [
         f"all_reduce {TORCH}/distributed/distributed_c10d.py",
         f"Tensor.backward {TORCH}/_tensor.py",
     ),
+    # the import of a module
+    ("other", f"<module> {TORCH}/_dynamo/convert_frame.py", "train /job/train.py"),
+    (
+        "optimizer",
+        f"<module> {TORCH}/distributed/distributed_c10d.py",
+        f"AdamW.__init__ {TORCH}/optim/adamw.py",
+    ),
     # with --native
     ("communication", "c10d::Reducer::finalize_backward libtorch_cpu.so", "backward /x/_tensor.py"),
 ]

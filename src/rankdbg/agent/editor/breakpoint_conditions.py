@@ -1,5 +1,4 @@
-"""Errors in the conditions of breakpoints: reported to the editor once, not each time that the line
-is executed.
+"""Errors in breakpoints: reported to the editor once, not each time that the line is executed.
 
 Imported together with debug_adapter.
 """
@@ -8,26 +7,30 @@ from __future__ import annotations
 
 from typing import Any
 
+_reported: set[Any] = set()
+
 
 def begin(debugger: Any) -> None:
     """For a new editor, to which none was reported."""
+    _reported.clear()
     debugger.skip_print_breakpoint_exception = (_ReportedBefore("ReportedBefore", (), {}),)
 
 
-class _ReportedBefore(type):
-    """The class of errors that the debugger does not report: a breakpoint's second error of a kind.
-    The text of an error may differ each time (KeyError: 17)."""
+def was_reported(error: BaseException, breakpoint_: tuple[object, ...]) -> bool:
+    """Whether it is a breakpoint's second error of a kind. The text of an error may differ each
+    time (KeyError: 17)."""
+    kind = (type(error).__qualname__, *breakpoint_)
+    if kind in _reported:
+        return True
+    _reported.add(kind)
+    return False
 
-    def __init__(cls, *about: Any) -> None:
-        super().__init__(*about)
-        cls._reported: set[Any] = set()
+
+class _ReportedBefore(type):
+    """The class of errors in conditions that the debugger does not report."""
 
     def __instancecheck__(cls, error: Any) -> bool:
-        kind = (type(error).__qualname__, *_breakpoint_of(error))
-        if kind in cls._reported:
-            return True
-        cls._reported.add(kind)
-        return False
+        return was_reported(error, _breakpoint_of(error))
 
 
 def _breakpoint_of(error: BaseException) -> tuple[object, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 from rankdbg.agent import active, announcing, threads
 from rankdbg.agent.editor import (
     breakpoint_conditions,
+    breakpoint_gates,
     debugger_requests,
     debugpy_loading,
     editor_stops,
@@ -73,7 +74,7 @@ def converse(connection: Any, message: dict[str, Any], send: Any) -> None:
         answer("refused", why=str(error) or repr(error))
         return
     try:
-        _begin(connection)
+        _begin(connection, bool(message.get("together")))
         _connections.append(connection)
         _show_tensors(bool(message.get("tensor_summary", True)))
         # The client sends nothing to the debugger before this answer, so every breakpoint that
@@ -132,7 +133,7 @@ def _load(path: str) -> str:
 # --- on -----------------------------------------------------------------------------------------
 
 
-def _begin(connection: Any) -> None:
+def _begin(connection: Any, together: bool) -> None:
     pydevd: Any = sys.modules["pydevd"]
     _correct_main_thread()
     _OwnThreads.begin_all()
@@ -156,6 +157,7 @@ def _begin(connection: Any) -> None:
     debugger = editor_stops.current()
     thread_events.begin(debugger)
     breakpoint_conditions.begin(debugger)
+    breakpoint_gates.begin(debugger, together)
     debugger.add_dap_messages_listener(editor_stops.EditorMessages())
     debugger_requests.begin(debugger)
     thread_tracing.begin()

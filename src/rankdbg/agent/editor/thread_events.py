@@ -11,7 +11,7 @@ from typing import Any
 
 
 def begin(debugger: Any) -> None:
-    """Let threads continue as soon as they are told to, instead of at the debugger's next poll."""
+    """A stopped thread continues when the request arrives, not at the debugger's next poll."""
     new_event = getattr(getattr(debugger, "_thread_events", None), "default_factory", None)
     if new_event is not None:  # another debugpy may have none
         debugger._thread_events = _ThreadEvents(new_event)

@@ -105,17 +105,22 @@ def _noted(
 
     def call(*args: Any, **kwargs: Any) -> Any:
         thread = get_ident()
-        if thread in _inside:
-            return function(*args, **kwargs)
-        _inside.add(thread)
+        is_outermost = thread not in _inside
         try:
-            try:
-                note(args, kwargs)
-            except Exception:  # a version of torch that is otherwise: the program goes first
-                pass
+            if is_outermost:
+                _inside.add(thread)
+                try:
+                    note(args, kwargs)
+                except Exception:  # a version of torch that is otherwise: the program goes first
+                    pass
             return function(*args, **kwargs)
+        except BaseException as error:
+            # From Python 3.11 on, the program's tracebacks do not show this frame.
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next
+            raise
         finally:
-            _inside.discard(thread)
+            if is_outermost:
+                _inside.discard(thread)
 
     call.__name__ = function.__name__  # in torch's own log of exceptions
     return call

@@ -13,6 +13,7 @@ passed the count before it was told, the client sends a later one instead, and t
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from rankdbg.agent import card
@@ -23,6 +24,48 @@ from rankdbg.agent.groups import torch_groups
 CLOSED_SECONDS, STILL_SECONDS = 10.0, 3.0
 CONFIRM_SECONDS = 5.0  # so long a rank waits at the line for the confirmation
 POLL_SECONDS = 0.002
+
+
+class Gated:
+    """What counts from the time on when its gate is open."""
+
+    gate: Gate | None = None  # None: it counts
+
+    def passes_gate(self) -> bool:
+        """Called when a thread is at the line. Waits for the confirmation of an open gate."""
+        patience = time.monotonic() + CONFIRM_SECONDS
+        while (gate := self.gate) is not None:
+            if not gate.is_open():
+                return False
+            if gate.confirmed or time.monotonic() > patience:
+                self.gate = None
+            else:
+                time.sleep(POLL_SECONDS)
+        return True
+
+
+# Each returns what it has that may be behind a gate: breaks, breakpoints of an editor.
+holders: list[Callable[[], Iterable[Gated]]] = []
+
+
+def _closed() -> list[Gated]:
+    return [each for holder in holders for each in holder() if each.gate is not None]
+
+
+def open_from(kind: str, count: int, measuring: bool) -> dict[str, Any]:
+    """What is behind a gate counts from this step or collective on, as soon as that is confirmed;
+    without a kind, at once."""
+    for each in _closed():
+        each.gate = CountGate(kind, count, measuring) if kind else None
+    return {"counts": counts()}
+
+
+def confirm() -> dict[str, Any]:
+    """No rank had passed the count when it was told."""
+    for each in _closed():
+        if (gate := each.gate) is not None:
+            gate.confirmed = True
+    return {}
 
 
 class Gate:

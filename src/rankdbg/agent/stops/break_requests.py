@@ -37,7 +37,7 @@ def add(
     wait: float = MAIN_SECONDS,
 ) -> dict[str, Any]:
     """Set a break, or return why it would never be hit. `together`: it does not count before
-    open_from() is called, and the answer contains the counts of this process (break_gates)."""
+    break_gates.open_from() is called, and the answer contains the counts of this process."""
     file = os.path.normpath(file)
     new = breaks.Break(file, line, condition, log)
     found = _find(file, line)
@@ -52,23 +52,6 @@ def add(
         missed = watch(True, wait)
     counts = {"counts": break_gates.counts()} if new.gate is not None else {}
     return {**found, "missed": missed, **counts}
-
-
-def open_from(kind: str, count: int, measuring: bool) -> dict[str, Any]:
-    """Breaks behind a gate count from this step or collective on, as soon as that is confirmed;
-    without a kind, at once."""
-    for entry in breaks.everyone():
-        if entry.gate is not None:
-            entry.gate = break_gates.CountGate(kind, count, measuring) if kind else None
-    return {"counts": break_gates.counts()}
-
-
-def confirm() -> dict[str, Any]:
-    """No rank had passed the count when it was told."""
-    for entry in breaks.everyone():
-        if entry.gate is not None:
-            entry.gate.confirmed = True
-    return {}
 
 
 def _find(file: str, line: int) -> dict[str, Any]:

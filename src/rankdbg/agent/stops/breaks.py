@@ -34,7 +34,7 @@ _by_file: dict[str, dict[int, Break]] = {}
 _by_code: dict[int, tuple[CodeType, bool]] = {}
 
 
-class Break:
+class Break(break_gates.Gated):
     """FILE:LINE, and what happens there: a stop, perhaps with a condition, or a line of log."""
 
     def __init__(self, file: str, line: int, condition: str, log: str) -> None:
@@ -42,7 +42,6 @@ class Break:
         self.files: list[str] = []  # the names of this file in this process
         self.hits = 0
         self.error = ""
-        self.gate: break_gates.Gate | None = None  # None: the break counts
         self.logged: deque[str] = deque(maxlen=KEPT_LINES)
         self._condition = compile(condition.strip(), "<condition>", "eval") if condition else None
         self._log = compile(_f_string(log), "<log>", "eval") if log else None
@@ -53,7 +52,7 @@ class Break:
 
     def reason_to_stop(self, frame: FrameType) -> str | None:
         """Called when a thread is about to execute the line. None: it does not stop."""
-        if not self._passes_gate():
+        if not self.passes_gate():
             return None
         failed = bool(self.error)
         if self._condition is not None and not self._evaluate(self._condition, frame):
@@ -67,17 +66,6 @@ class Break:
         if text is not None or not failed:
             self._log_line(str(text) if text is not None else f"cannot be logged: {self.error}")
         return None
-
-    def _passes_gate(self) -> bool:
-        patience = time.monotonic() + break_gates.CONFIRM_SECONDS
-        while (gate := self.gate) is not None:
-            if not gate.is_open():
-                return False
-            if gate.confirmed or time.monotonic() > patience:
-                self.gate = None
-            else:
-                time.sleep(break_gates.POLL_SECONDS)
-        return True
 
     def _evaluate(self, expression: CodeType, frame: FrameType) -> Any:
         """The value in the frame; None if it raises."""
@@ -168,6 +156,9 @@ def are_in(code: CodeType) -> bool:
 
 def everyone() -> list[Break]:
     return list(_breaks.values())
+
+
+break_gates.holders.append(everyone)
 
 
 def put(entry: Break) -> None:

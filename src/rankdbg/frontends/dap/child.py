@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.dap import protocol, requests
 from rankdbg.frontends.dap.held_breakpoints import HeldBreakpoints
+from rankdbg.frontends.dap.hit_conditions import CheckedBreakpoints
 from rankdbg.frontends.dap.protocol import Connection, Message
 from rankdbg.types import Rank
 from rankdbg.wire.streams import Stream
@@ -49,7 +50,10 @@ class Surroundings(Protocol):
         """Its editor has finished the configuration."""
 
     def armed(self, child: ChildSession) -> None:
-        """The initial breakpoints of its editor have taken effect."""
+        """The rank has the initial breakpoints of its editor."""
+
+    def changed_breakpoints(self, child: ChildSession) -> None:
+        """The rank has breakpoints that its editor has set later."""
 
     def keeps_focus(self, child: ChildSession) -> bool:
         """Whether the user looks at another rank while this one stops."""
@@ -80,6 +84,7 @@ class ChildSession:
         self._kept_stops: list[dict[str, Any]] = []  # to be told to an editor that comes again
         self._sources: dict[str, Any] = {}  # files in which breakpoints were set, by path
         self._breakpoints = HeldBreakpoints()
+        self._verified: list[dict[str, Any]] = []  # by the rank; the editor is not told yet
         self.parked = False  # without an editor, and still stopped
         self.let_go = False  # by an editor that has left; the next one may want it
         self._claimed = threading.Lock()  # by an editor's connection
@@ -162,6 +167,7 @@ class ChildSession:
                 self._sources[str(source.get("path"))] = source
             if self._breakpoints.are_held:
                 return self._respond(message, self._breakpoints.hold(message))
+            return self._change_breakpoints(message)
         elif command == "configurationDone":
             self._asked[message["seq"]] = self._configured
         return True
@@ -176,32 +182,56 @@ class ChildSession:
             self.client.respond(request, body)
         return False
 
-    def _configured(self, response: Message) -> None:
+    def _pass_on(self, response: Message) -> None:
         if self.client is not None:
             self.client.send({name: item for name, item in response.items() if name != "seq"})
+
+    def _change_breakpoints(self, request: Message) -> bool:
+        checked = CheckedBreakpoints(request.get("arguments"))
+
+        def then(response: Message) -> None:
+            body = response.get("body") or {}
+            answers = checked.answers(body.get("breakpoints") or [])
+            if response.get("success"):
+                response = {**response, "body": {**body, "breakpoints": answers}}
+            self._pass_on(response)
+            self._around.changed_breakpoints(self)
+
+        self._asked[request["seq"]] = then
+        self._to_rank({**request, "arguments": checked.arguments})
+        return False
+
+    def _configured(self, response: Message) -> None:
+        self._pass_on(response)
         self._tell_kept_stops()
         self._around.configured(self)
 
     def arm(self) -> None:
-        """The breakpoints that the editor has set so far take effect."""
+        """Give the rank the breakpoints that the editor has set so far."""
         requests = self._breakpoints.release()
         unanswered = len(requests)
 
         for request in requests:
+            checked = CheckedBreakpoints(request.get("arguments"))
 
-            def then(response: Message, request: Message = request) -> None:
+            def then(response: Message, request: Message = request, checked: Any = checked) -> None:
                 nonlocal unanswered
-                told = (response.get("body") or {}).get("breakpoints") or []
-                for changed in self._breakpoints.verified(request, told):
-                    if self.client is not None:
-                        self.client.event("breakpoint", reason="changed", breakpoint=changed)
+                told = checked.answers((response.get("body") or {}).get("breakpoints") or [])
+                self._verified += self._breakpoints.verified(request, told)
                 unanswered -= 1
                 if not unanswered:
                     self._around.armed(self)
 
-            self.ask(request["command"], request.get("arguments") or {}, then)
+            self.ask(request["command"], checked.arguments, then)
         if not requests:
             self._around.armed(self)
+
+    def report_armed(self) -> None:
+        """The breakpoints that the rank was given take effect."""
+        verified, self._verified = self._verified, []
+        for changed in verified:
+            if self.client is not None:
+                self.client.event("breakpoint", reason="changed", breakpoint=changed)
 
     def _tell_kept_stops(self) -> None:
         """Report stops that remained after a previous editor."""

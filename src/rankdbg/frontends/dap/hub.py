@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from rankdbg import selection
 from rankdbg.errors import BadInput, NoJob, RankdbgError
 from rankdbg.frontends.dap.announcing import Announcer
+from rankdbg.frontends.dap.arming import Arming
 from rankdbg.frontends.dap.child import OURS, ChildSession
 from rankdbg.frontends.dap.mappings import Mappings
 from rankdbg.frontends.dap.protocol import Connection, Message
@@ -26,17 +27,14 @@ from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.rank_debuggers import open_debugger
 from rankdbg.investigations.rank_labels import named
 from rankdbg.investigations.stops import OperationLimits
-from rankdbg.process.identity import WAITS_FOR_EDITOR
 from rankdbg.selection import format_ranks
 from rankdbg.session import Session
 from rankdbg.types import ProcessKey, Rank
-from rankdbg.wire.questions import LoadEditor, ReleaseFromWait
+from rankdbg.wire.questions import LoadEditor
 from rankdbg.wire.streams import Stream
 
 # How often it is looked for ranks that have come, or gone.
 LOOK_SECONDS = 2.0
-# How long the breakpoints of a rank that is ready wait for ranks that are not.
-TOGETHER_SECONDS = 15.0
 # How long they wait for what must be known before a rank may stop: timeouts held, files found.
 PREPARING_SECONDS = 10.0
 
@@ -73,8 +71,7 @@ class Hub:
         self._announcer = Announcer(self)
         self._limit_reported = False
         self._end_reported = False
-        self._configuring = threading.Condition()
-        self._configured: set[ProcessKey] = set()
+        self._arming = Arming(self)
         self._focus: ChildSession | None = None  # the rank that the user looks at
         self._prepared = threading.Event()
 
@@ -97,7 +94,7 @@ class Hub:
             # Selections of the last editor do not apply to the next one.
             self._wanted, self._added = selection.parse(self.settings.ranks), set()
             self._left.clear()
-            self._configured.clear()
+            self._arming.begin()
             self._by_key = {child.key: child for child in self._children.values()}
             self._focus = None
         try:
@@ -190,6 +187,10 @@ class Hub:
             self.all_ranks = self.session.job(self.settings.job)
             self.session.forget()
         return self.all_ranks
+
+    @property
+    def is_leaving(self) -> bool:
+        return self._leaving.is_set()
 
     def asking(self) -> threading.RLock:
         return self._asking
@@ -334,7 +335,7 @@ class Hub:
                 self._end_reported = False
                 if not leaving.is_set():
                     self._offer_missing()
-                    self._release_those_without_session()
+                    self._arming.release_those_without_session()
 
     def _report_end_of_job(self) -> None:
         """Once. Ranks that start later get sessions again."""
@@ -351,46 +352,13 @@ class Hub:
         return open_debugger(self.session, rank, self.settings.tensor_summary)
 
     def configured(self, child: ChildSession) -> None:
-        """Breakpoints of all ranks take effect together: see held_breakpoints.py."""
-        with self._configuring:
-            self._configured.add(child.rank.process)
-            self._configuring.notify_all()
-        threading.Thread(target=self._arm_together, args=(child,), daemon=True).start()
-
-    def _arm_together(self, child: ChildSession) -> None:
-        with self._configuring:
-            self._configuring.wait_for(lambda: not self._unready(), TOGETHER_SECONDS)
-        child.arm()
+        self._arming.configured(child)
 
     def armed(self, child: ChildSession) -> None:
-        """Release a rank that waits for an editor before its first line."""
+        self._arming.armed(child)
 
-        def release() -> None:
-            self._release_from_wait([child.rank])
-            self._release_those_without_session()
-
-        threading.Thread(target=release, daemon=True).start()
-
-    def _release_those_without_session(self) -> None:
-        """Release ranks that wait for an editor but get no session: other ranks wait for them."""
-        offered = {child.rank.process for child in self.children()}
-        waiting = [rank for rank in self.all_ranks if rank.detail == WAITS_FOR_EDITOR]
-        if others := [rank for rank in waiting if rank.process not in offered]:
-            self._release_from_wait(others)
-
-    def _release_from_wait(self, ranks: list[Rank]) -> None:
-        with suppress(RankdbgError), self._asking:
-            self.session.ask(ReleaseFromWait(), [rank for rank in ranks if rank.agent])
-
-    def _unready(self) -> list[ChildSession]:
-        """Sessions that were offered and that the editor has not configured yet."""
-        if self._leaving.is_set():
-            return []
-        return [
-            child
-            for child in self.children()
-            if not child.parked and child.rank.process not in self._configured
-        ]
+    def changed_breakpoints(self, child: ChildSession) -> None:
+        self._arming.changed(child)
 
     def arguments(self, child: ChildSession, given: dict[str, Any]) -> dict[str, Any]:
         self._prepared.wait(PREPARING_SECONDS)
@@ -445,10 +413,8 @@ class Hub:
         with self._lock:
             if self._children.get(child.rank.process) is child:
                 del self._children[child.rank.process]
-            self._configured.discard(child.rank.process)
             if not again and not child.let_go:
                 self._left.add(child.rank.process)
-        with self._configuring:
-            self._configuring.notify_all()  # this rank is no longer waited for
+        self._arming.over(child)
         if not self._leaving.is_set() and not child.let_go:
             self.print(f"{child.name}: session ended" + (f" ({why})" if why else ""))

@@ -15,6 +15,7 @@ from rankdbg.verdicts.hangs.hang_rules import frame_fits
 from rankdbg.verdicts.rules import rule_files
 
 OTHER = "other"  # no frame tells
+_MODULE = "<module>"  # the function of a frame that runs the code of a module
 
 
 @dataclass(frozen=True)
@@ -67,4 +68,9 @@ class Phases:
 
 
 def _fits(rule: ProfileRule, frame: Frame) -> bool:
-    return any(frame_fits(frame, pattern) for pattern in rule.frames)
+    """The code of a module runs when the module is imported, whatever its functions do: only a
+    pattern that names it fits."""
+    patterns = rule.frames
+    if frame.function == _MODULE:
+        patterns = tuple(pattern for pattern in patterns if _MODULE in pattern)
+    return any(frame_fits(frame, pattern) for pattern in patterns)
