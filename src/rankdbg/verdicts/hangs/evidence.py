@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import dropwhile
 
 from rankdbg import grouping
+from rankdbg.process import identity
 from rankdbg.process.user_code import (
     innermost_user_frame,
     is_native,
@@ -24,6 +25,7 @@ from rankdbg.wire.answers import Vitals
 
 Frames = tuple[Frame, ...]
 _EVALUATES = ("_PyEval_", "PyEval_")  # the functions of the interpreter that run Python's code
+_MOST_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -295,6 +297,13 @@ class Seen:
     @property
     def is_held_at_exception(self) -> bool:
         return self.stop.partition(":")[0] == "post-mortem"
+
+
+def why_ended(ranks: Iterable[Rank]) -> str:
+    """` (REASON; REASON)`: what is known of how these have ended; empty if nothing is."""
+    known = (rank.detail for rank in ranks if rank.state == "gone")
+    reasons = [*dict.fromkeys(detail for detail in known if detail not in ("", identity.ENDED))]
+    return f" ({'; '.join(reasons[:_MOST_REASONS])})" if reasons else ""
 
 
 def _function(frames: Frames) -> tuple[str, str]:
