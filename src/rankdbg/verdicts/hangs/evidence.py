@@ -295,6 +295,12 @@ class Seen:
         return ""
 
     @property
+    def shown_place(self) -> Frame | None:
+        """Its place; in the debugger, the line at which it has stopped: that may be in another
+        thread than the main one, as in actors of Ray that are asynchronous."""
+        return (self.rank.where if self.stop else None) or self.place
+
+    @property
     def is_held_at_exception(self) -> bool:
         return self.stop.partition(":")[0] == "post-mortem"
 
