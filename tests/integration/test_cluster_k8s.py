@@ -497,6 +497,11 @@ def test_a_container_without_ptrace(cluster: Kubernetes) -> None:
         ({"api": "unauthorized"}, "You must be logged in to the server", "renew the credentials"),
         ({"api": "forbidden"}, "pods is forbidden", "your role lacks list on pods; rankdbg needs"),
         (
+            {"context": "none"},
+            "kubectl has no current context: ~/.kube/config does not name one",
+            "add --context NAME; kubectl config get-contexts lists them",
+        ),
+        (
             {"kubelet": "down"},
             "the kubelet of machine-1 does not respond: dial tcp 127.0.0.1:10250: connect: "
             "connection refused\n",
@@ -524,6 +529,43 @@ def test_a_frozen_api_server(cluster: Kubernetes, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(kubectl, "GET_SECONDS", 1.0)
     cluster.behave(api="frozen")
     assert "get pods -l app=llama -o json got no response within 1 s" in refusal()
+
+
+def test_an_api_server_that_freezes_in_an_open_session(
+    pair: tuple[Kubernetes, Session],
+) -> None:
+    """The hint of a single command; the ranks answer once the API server does."""
+    cluster, session = pair
+    usual, session.timeout = session.timeout, 1.0
+    cluster.behave(api="frozen")
+    with pytest.raises(RankdbgError) as refused:
+        session.roster()
+    assert refused.value.hint == "is the API server reachable? kubectl get --raw /readyz"
+    cluster.behave()
+    session.timeout = usual
+    wait_for(lambda: answers_again(session, 2))
+
+
+def test_no_kubeconfig(
+    cluster: Kubernetes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Is said, and not that localhost:8080 refuses."""
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nosuch"))
+    said = refusal()
+    assert f"no cluster configured: KUBECONFIG={tmp_path}/nosuch has none" in said
+    assert "export KUBECONFIG=FILE" in said and "8080" not in said
+
+
+@pytest.mark.parametrize("verb", ["logs", "doctor"])
+def test_logs_that_are_forbidden(cluster: Kubernetes, verb: str) -> None:
+    """The missing permission and how to check it, once for all pods."""
+    cluster.behave(logs="forbidden")
+    result = rankdbg(verb, "-t", TARGET)
+    (line,) = (line for line in result.stderr.splitlines() if "cannot read" in line)
+    for pod in ("worker-0", "worker-1"):
+        assert f"kubectl -n train logs {pod} -c main" in line
+    assert "your role lacks get on pods/log" in line
+    assert line.endswith("check with kubectl -n train auth can-i get pods/log")
 
 
 def test_a_connection_that_is_lost(cluster: Kubernetes, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,33 @@ def logging_job(job: Job, tmp_path: Path) -> LoggingJob:
     return LoggingJob(job, tmp_path)
 
 
+def diagnosis_of(job: Job) -> tuple[Any, int]:
+    """What doctor says, and its exit status."""
+    result = job.cli("doctor", "--json")
+    assert result.returncode in (0, 1), result.stderr
+    return json.loads(result.stdout), result.returncode
+
+
+def test_hang_is_trouble(job: Job, tmp_path: Path) -> None:
+    """Exit status 1 without a failure in the logs."""
+    with (tmp_path / "log").open("w") as log:
+        job.start_ranks("waits", "waits_elsewhere", stdout=log)
+    job.wait_at("waits", "waits_elsewhere")
+    said, status = diagnosis_of(job)
+    assert (said["hang"]["by_user"], status) == (False, 1)
+
+
+def test_stop_of_the_users_own_is_no_trouble(job: Job, tmp_path: Path) -> None:
+    """A rank at a breakpoint does not change the exit status."""
+    with (tmp_path / "log").open("w") as log:
+        job.start(*LAUNCH, 1, PROGRAMS / "stops.py", "steps", stdout=log)
+    job.wait_for(lambda ranks: [rank.state for rank in ranks] == ["stopped"])
+    said, status = diagnosis_of(job)
+    assert (said["hang"]["cause"], said["hang"]["by_user"]) == ("at-breakpoint", True)
+    # The kernel may tell of other tests' processes.
+    assert status == bool(said["failures"]) and not without_kernel(said)["failures"]
+
+
 def in_mesh(count: int) -> Callable[[Any], bool]:
     return lambda said: len(said["phases"]) == count and said["cluster"]["ranks"] == 2
 

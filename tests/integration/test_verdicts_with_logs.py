@@ -89,3 +89,4 @@ def test_rank_that_is_held_at_its_exception(job: Job, tmp_path: Path) -> None:
     assert (found["culprit"], found["cause"]) == ("1", "at-breakpoint"), found
     assert "rank 1 logged last" in told and "shard 7 is damaged" in told, told
     assert "went on" not in told, told
+    assert doctor(job)["hang"]["by_user"] is False

@@ -15,7 +15,7 @@ from rankdbg.text.amounts import duration
 from rankdbg.text.cutting import cut
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.accusations import Accusation
-from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.evidence import Evidence, Seen, why_ended
 from rankdbg.verdicts.hangs.hang_rules import Sign
 from rankdbg.verdicts.hangs.judgement import Verdict
 from rankdbg.verdicts.hangs.wait_links import Link, Party
@@ -191,12 +191,13 @@ class JobVerdict(Result):
     def absent_text(self) -> str:
         if not self.absent:
             return ""
-        several = len(self.absent) > 1
         who = named(self.absent, [*self.all_ranks, *self.absent])
+        have, them = ("have", "them") if len(self.absent) > 1 else ("has", "it")
+        why = "" if self.evidence.missing else why_ended(self.absent)
+        ended = f"ended{why}" if why else f"ended, or {have} not started yet"
         return (
-            f"{who} {'have' if several else 'has'} ended, or {'have' if several else 'has'} not started "
-            "yet, and no rank waits for "
-            f"{'them' if several else 'it'}. rankdbg doctor reads what the logs say."
+            f"{who} {have} {ended}, and no rank waits for {them}. "
+            "rankdbg doctor reads what the logs say."
         )
 
     def awaited_text(self) -> str:

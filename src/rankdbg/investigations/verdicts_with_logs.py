@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Culprits whose messages are read.
 MOST_RANKS = 4
 MOST_PARTED = 2
+AT_BREAKPOINT = "at-breakpoint"
 
 
 def with_logs(found: JobVerdict, session: Session, job: str | None) -> JobVerdict:
@@ -124,4 +125,12 @@ def find_hang(source: LogSource) -> Hang | None:
     first = found.first
     culprit = format_ranks(first.ranks, ranks) if first else ""
     who = f" Culprit: {named(first.ranks, ranks)}, {first.says} [{first.cause}]." if first else ""
-    return Hang(culprit, first.cause if first else "", found.headline() + who)
+    cause = first.cause if first else ""
+    return Hang(culprit, cause, found.headline() + who, _is_by_user(verdict))
+
+
+def _is_by_user(verdict: Verdict) -> bool:
+    """Whether all culprits are stopped at breakpoints, and none at its exception."""
+    signs = [sign for finding in verdict.findings for sign in finding.signs]
+    stopped = [s for s in signs if s.rule.cause == AT_BREAKPOINT]
+    return bool(signs) and stopped == signs and not any(s.seen.is_held_at_exception for s in signs)

@@ -29,6 +29,8 @@ _VARIABLES = {
 
 # The label `paused` of a rank under `rankdbg run --wait-for-editor`.
 WAITS_FOR_EDITOR = "waits for an editor before its first line"
+# Why a rank is gone, where nothing that has started it knows more.
+ENDED = "its process no longer exists"
 
 # Programs whose processes set titles, and may start ranks.
 _TITLED = ("ray", "sglang", "vllm")

@@ -23,7 +23,7 @@ from rankdbg.verdicts.collectives.traces import Operation, Trace
 from rankdbg.verdicts.collectives.worlds import RecordedCollectives, World, judge_worlds
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen, Vitals
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
-from rankdbg.verdicts.hangs.judgement import judge
+from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.wire.answers import Described, StopReport
 
 RULES = load_hang_rules()
@@ -145,6 +145,24 @@ def test_dead_process(driver: int | None) -> None:
     found = verdict(all_ranks, Evidence(ranks, gone=gone))
     check(found, "Trainer 0", [20])
     assert found.as_json()["cause"] == "rank-died"
+    assert found.first is not None and found.first.says == "the process is gone"
+
+
+OOM = "Ray's memory monitor killed it: the node was low on memory"
+
+
+@DRIVERS
+def test_dead_process_of_which_the_launcher_knows_the_end(driver: int | None) -> None:
+    """How it has ended is part of the cause; and of the note where no rank waits for it."""
+    all_ranks = job(driver)
+    gone = [replace(all_ranks[5], state="gone", detail=OOM)]
+    living = [rank for rank in all_ranks if rank.pid != 20]
+    evidence = Evidence([seen(rank, all_ranks, IN_ALL_REDUCE) for rank in living], gone=gone)
+    first = verdict(all_ranks, evidence).first
+    assert first is not None and first.says == f"the process is gone ({OOM})"
+    moving = JobVerdict(Verdict("moving"), evidence, all_ranks)
+    note = f"Trainer 0 has ended ({OOM}), and no rank waits for it."
+    assert moving.absent_text().startswith(note)
 
 
 @DRIVERS

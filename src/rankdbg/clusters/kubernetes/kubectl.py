@@ -76,7 +76,8 @@ class Kubectl:
             said = last_line(complaint) or f"exit status {status}"
             if not reason_of(said):
                 self._check_configuration()
-            raise KubectlFailed(self.shown("get", *words), said, self.next_step(said))
+            words_of_kubectl = said.removeprefix("error: ")
+            raise KubectlFailed(self.shown("get", *words), words_of_kubectl, self.next_step(said))
         if not output.strip():  # with --ignore-not-found
             return {"kind": "List", "items": []}
         try:
@@ -104,20 +105,25 @@ class Kubectl:
         return f"is the API server reachable? {shlex.join(words)}"
 
     def _check_configuration(self) -> None:
-        """Without a configuration kubectl tries localhost:8080, and its error is confusing."""
+        """Without a cluster or a context kubectl tries localhost:8080: its error is confusing."""
         status, output, _ = self._run(["config", "view", "-o", "json"])
         try:
             view = json.loads(output) if status == 0 else None
         except ValueError:
             view = None
         # In a pod kubectl uses the cluster and the service account of the pod.
-        if not isinstance(view, dict) or view.get("clusters") or _in_a_pod():
+        if not isinstance(view, dict) or _in_a_pod():
             return
         named = os.environ.get("KUBECONFIG")
         where = f"KUBECONFIG={named}" if named else "~/.kube/config"
-        what = f"{self.name} has no cluster configured: {where} has none or does not exist"
-        hint = "export KUBECONFIG=FILE, or log in to your cluster"
-        raise NodeFailed(what, hint=f"oc login, or {hint}" if self.name == "oc" else hint)
+        if not view.get("clusters"):
+            what = f"{self.name} has no cluster configured: {where} has none or does not exist"
+            hint = "export KUBECONFIG=FILE, or log in to your cluster"
+            raise NodeFailed(what, hint=f"oc login, or {hint}" if self.name == "oc" else hint)
+        if not (self._context or view.get("current-context")):
+            what = f"{self.name} has no current context: {where} does not name one"
+            hint = f"add --context NAME; {self.name} config get-contexts lists them"
+            raise NodeFailed(what, hint=hint)
 
     def _run(self, words: list[str]) -> tuple[int, bytes, bytes]:
         try:

@@ -35,6 +35,17 @@ def without_queries(text: str) -> str:
     return _QUERY.sub(r"\1", text)
 
 
+def forbidden_logs(said: str, shown: Shown) -> str:
+    """The same text for all pods, so that it is reported once."""
+    found = _FORBIDDEN.search(said)
+    if reason_of(said) != "Forbidden" or found is None:
+        return said
+    verb, resource = found["verb"], found["resource"]
+    refusal = said.partition(" is forbidden: ")[2] or said
+    check = shown("auth", "can-i", verb, resource)
+    return f"your role lacks {verb} on {resource}: {refusal}; check with {check}"
+
+
 def missing_permission(said: str, shown: Shown) -> str:
     """The next step if something is forbidden."""
     found = _FORBIDDEN.search(said)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from rankdbg.clusters.kubernetes.kubectl import Kubectl, last_line
+from rankdbg.clusters.kubernetes.kubectl_errors import forbidden_logs
 from rankdbg.logs.places import LogFile
 
 FETCH_SECONDS = 60.0
@@ -91,7 +92,8 @@ class PodLogs:
             except OSError as error:
                 return error.strerror or str(error)
         if done.returncode:
-            return last_line(done.stderr) or "kubectl failed"
+            said = last_line(done.stderr) or f"{self._kubectl.name} failed"
+            return forbidden_logs(said, self._kubectl.shown)
         return _take_complaint(place, before)
 
 

@@ -13,7 +13,7 @@ what to do, and how sure that is. What a job has overcome, and what belongs to o
 not a cause. Of a job that runs, one line says whether it is stuck; rankdbg why shows more.
 With --full also the lines of each failure, the phase of each rank and whether it
 has logged recently enough, and messages that look alarming but are harmless. Exit status 1 if
-something has failed.
+something has failed or the job is stuck; ranks stopped at breakpoints alone do not count.
 """
 
 from __future__ import annotations
@@ -59,4 +59,4 @@ def run(options: argparse.Namespace) -> int:
     if options.save:
         save_report(options.save, "doctor", diagnosis, print_full_diagnosis)
     rules.check_slow(scans)
-    return 1 if diagnosis.failures and not options.follow else 0
+    return 1 if diagnosis.finds_trouble and not options.follow else 0

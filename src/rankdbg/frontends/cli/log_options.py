@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from rankdbg.errors import NoJob, NoLogs
 from rankdbg.frontends.cli import add_common
 from rankdbg.investigations.logs.log_sources import LogSource, given_logs, job_logs
+from rankdbg.investigations.logs.unreadable_logs import unreadable
 from rankdbg.logs.patterns import FileScan, Pattern
 
 
@@ -76,12 +77,14 @@ def scan_paths(paths: Sequence[str], patterns: Sequence[Pattern]) -> list[FileSc
 def read_once(source: LogSource) -> list[FileScan]:
     """Unreadable files are reported on stderr; an error only if no file could be read."""
     scans = source.scan()
-    for scan in scans:
-        if scan.error:
-            much = f", read up to {scan.size} bytes" if scan.size else ""
-            sys.stderr.write(f"cannot read {scan.path}: {scan.error}{much}\n")
+    for line in unreadable((scan.path, _what_failed(scan)) for scan in scans if scan.error):
+        sys.stderr.write(f"cannot read {line}\n")
     if all(scan.error and not scan.size for scan in scans):
         silent = source.state.silent_nodes if source.state is not None else {}
         why = [f"{node}: {reason.removeprefix(f'{node}: ')}" for node, reason in silent.items()]
         raise NoLogs(f"none of {len(scans)} log files could be read" if scans else "no logs", *why)
     return scans
+
+
+def _what_failed(scan: FileScan) -> str:
+    return f"{scan.error}, read up to {scan.size} bytes" if scan.size else scan.error

@@ -38,6 +38,7 @@ class Hang:
     culprit: str  # ranks
     cause: str
     says: str
+    by_user: bool = False  # its culprits are stopped at breakpoints
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,6 +67,11 @@ class LogDiagnosis(Result):
     def failures(self) -> tuple[Failure, ...]:
         """The first cause first."""
         return self.diagnosis.failures
+
+    @property
+    def finds_trouble(self) -> bool:
+        """A failure, or a hang. A rank that the user has stopped at a breakpoint is neither."""
+        return bool(self.failures) or (self.hang is not None and not self.hang.by_user)
 
     @cached_property
     def phases(self) -> RankPhases:

@@ -92,8 +92,9 @@ def _compared(
         all_ranks = {who for kind in kinds for who in kind.who}
         if len(all_ranks) > 1:
             return kinds, all_ranks
+    known = f"only {label(all_ranks)}" if all_ranks else "no rank"
     raise NoLogs(
-        f"--diff compares ranks, and only {label(all_ranks) or 'none'} can be distinguished here",
+        f"--diff compares ranks, and {known} can be distinguished here",
         "the lines do not name the rank that wrote them, and all are in one file",
         hint="let the launcher add the rank: torchrun --tee 3, mpirun --tag-output, srun --label",
     )

@@ -13,6 +13,7 @@ from rankdbg.investigations.logs.copies import Copies
 from rankdbg.investigations.logs.log_sources import LogSource, Messages
 from rankdbg.investigations.logs.merged_messages import LogWriter, WriterNames, label
 from rankdbg.investigations.logs.picked_ranks import PickedNumbers
+from rankdbg.investigations.logs.unreadable_logs import unreadable
 from rankdbg.investigations.results import Result
 from rankdbg.logs.entries import LogQuery
 from rankdbg.logs.folding import Fold, fold
@@ -84,7 +85,7 @@ def read_messages(source: LogSource, wanted: LogQuery, may_be_empty: bool = Fals
     if messages.errors and len(messages.errors) >= len(source.files):
         raise NoLogs(
             f"none of {len(source.files)} log files could be read",
-            *(f"{place}: {why}" for place, why in [*messages.errors.items()][:5]),
+            *unreadable(messages.errors.items())[:5],
         )
     if isinstance(wanted.ranks, PickedNumbers):
         numbers = {rank for rank, _ in messages.speakers if rank is not None}
@@ -93,7 +94,7 @@ def read_messages(source: LogSource, wanted: LogQuery, may_be_empty: bool = Fals
 
 
 def notes_on(messages: Messages, wanted: LogQuery) -> list[str]:
-    notes = [f"cannot read {place}: {why}" for place, why in messages.errors.items()]
+    notes = [f"cannot read {line}" for line in unreadable(messages.errors.items())]
     first = next((e.time for e in messages.entries if e.time is not None), None)
     reach = f" than {clock(first)}" if first is not None else ""
     if messages.late:

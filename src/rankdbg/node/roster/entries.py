@@ -10,7 +10,7 @@ from rankdbg.node.inquiry import Key
 from rankdbg.node.machine import processes
 from rankdbg.node.roster import discovery
 from rankdbg.node.roster.discovery import Process
-from rankdbg.process import masking
+from rankdbg.process import identity, masking
 
 LONGEST_DETAIL = 200  # characters: torch's errors have thousands
 
@@ -55,7 +55,7 @@ def _masked(command: tuple[str, ...]) -> list[str]:
 def _state(process: Process, silent: Mapping[Key, str]) -> tuple[str, str]:
     stat = processes.read_stat(process.pid)
     if stat is None or stat.start != process.start:
-        return "gone", process.text("dead") or "its process no longer exists"
+        return "gone", process.text("dead") or identity.ENDED
     if stat.state in "ZX":
         return "zombie", processes.explain_state(stat)
     if stat.state in "Tt" and not processes.is_sampled(stat):

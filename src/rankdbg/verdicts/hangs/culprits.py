@@ -19,6 +19,7 @@ from rankdbg.verdicts.hangs import starting, unreachable
 from rankdbg.verdicts.hangs.accusations import Accusation, accuse, in_order, ranks_of, with_owners
 from rankdbg.verdicts.hangs.case import AT_GPU, FOR_PROCESSES, Case
 from rankdbg.verdicts.hangs.chain_ends import name_end
+from rankdbg.verdicts.hangs.evidence import why_ended
 from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, UNKNOWN, Sign
 from rankdbg.verdicts.hangs.store_circles import name_both_sides
@@ -138,6 +139,7 @@ def _absent(case: Case, ranks: Sequence[Rank]) -> Accusation:
     many = len(ranks) > 1
     if died:
         cause, says = "rank-died", f"the {'processes are' if many else 'process is'} gone"
+        says += why_ended(ranks)
         why = "The process exited or was killed; the other ranks wait for it."
         fix = "find out why: rankdbg doctor LOGS; check dmesg for an OOM kill"
     else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import dropwhile
 
 from rankdbg import grouping
+from rankdbg.process import identity
 from rankdbg.process.user_code import (
     innermost_user_frame,
     is_native,
@@ -26,6 +27,7 @@ from rankdbg.wire.answers import Vitals
 
 Frames = tuple[Frame, ...]
 _EVALUATES = ("_PyEval_", "PyEval_")  # the functions of the interpreter that run Python's code
+_MOST_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -293,6 +295,12 @@ class Seen:
         return ""
 
     @property
+    def shown_place(self) -> Frame | None:
+        """Its place; in the debugger, the line at which it has stopped: that may be in another
+        thread than the main one, as in actors of Ray that are asynchronous."""
+        return (self.rank.where if self.stop else None) or self.place
+
+    @property
     def is_held_at_exception(self) -> bool:
         return self.stop.partition(":")[0] == "post-mortem"
 
@@ -300,6 +308,13 @@ class Seen:
 @lru_cache(maxsize=4096)
 def _users_place(frames: Frames) -> int:
     return innermost_user_frame(frame.file for frame in frames)
+
+
+def why_ended(ranks: Iterable[Rank]) -> str:
+    """` (REASON; REASON)`: what is known of how these have ended; empty if nothing is."""
+    known = (rank.detail for rank in ranks if rank.state == "gone")
+    reasons = [*dict.fromkeys(detail for detail in known if detail not in ("", identity.ENDED))]
+    return f" ({'; '.join(reasons[:_MOST_REASONS])})" if reasons else ""
 
 
 def _function(frames: Frames) -> tuple[str, str]:

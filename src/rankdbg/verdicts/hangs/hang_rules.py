@@ -294,7 +294,7 @@ def _split(pattern: str) -> tuple[list[str], list[str]]:
 
 
 def _words(seen: Seen, rule: HangRule) -> dict[str, str]:
-    place = seen.place
+    place = seen.shown_place
     children = [
         child
         for child in seen.after.awaited

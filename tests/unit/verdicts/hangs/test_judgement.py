@@ -469,6 +469,15 @@ def test_rules_of_users_come_first(tmp_path: Path) -> None:
         load_hang_rules([str(tmp_path / "empty")])
 
 
+def test_line_of_a_stop_in_another_thread() -> None:
+    """It is the line of the stop that is shown, not that of the main thread."""
+    stopped, other = seen(0, world=2), seen(1, world=2)
+    line = Frame("rollout", "/job/r.py", 7)
+    rank = replace(stopped.rank, state="stopped", detail="breakpoint", where=line)
+    (finding,) = verdict_on(replace(stopped, rank=rank), other).findings
+    assert finding.says == "stopped in the debugger (breakpoint), rollout r.py:7"
+
+
 def test_what_to_do_is_said_of_all_culprits() -> None:
     """With all their numbers, and the processes of each host."""
     held = [
