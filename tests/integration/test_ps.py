@@ -160,6 +160,23 @@ def test_a_rank_that_exits(job: Job) -> None:
     assert job.json("why")["state"] == "ending"
 
 
+def test_rank_that_exits_in_a_shared_directory(job: Job) -> None:
+    """The files of its agent have another name, because a container's rank has the same pid."""
+    card = json.dumps({"pid_namespace": "pid:[1]"})
+    program = f"{sys.executable} {PROGRAMS / 'behave.py'} exits_slowly"
+    job.directory.mkdir(mode=0o700, parents=True)
+    other = f"echo '{card}' > $RANKDBG_DIR/$$.json"
+    job.start("sh", "-c", f"{other}; exec {program}", env={"RANK": "0", "WORLD_SIZE": "1"})
+    result = listed(
+        job,
+        lambda text: {n: row["state"] for n, row in rows_of(text).items()} == {0: "exiting"},
+        "--json",
+    )
+    assert (
+        rows_of(result.stdout)[0]["detail"] == "its program has ended, and the process is exiting"
+    )
+
+
 def test_a_long_reason_is_cut(job: Job) -> None:
     """ps and stacks have the beginning of a post-mortem's reason, list has all of it."""
     code = "raise RuntimeError('word ' * 500)"

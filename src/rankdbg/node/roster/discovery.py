@@ -355,8 +355,9 @@ def is_exiting(pid: int) -> bool:
     try:
         links = [target for _, target in descriptors.targets(pid)]
         with open(f"/proc/{pid}/net/unix", encoding="utf-8", errors="replace") as file:
-            name = f"/{processes.pid_inside(pid)}.sock"
-            bound = [line.split() for line in file if line.rstrip().endswith(name)]
+            inside = processes.pid_inside(pid)
+            sockets = (line for line in file if line.rstrip().endswith(".sock"))
+            bound = [s.split() for s in sockets if rendezvous.pid_in_name(s.rstrip()) == inside]
     except OSError:
         return False
     return any(f"socket:[{words[6]}]" in links for words in bound if len(words) > 7)
