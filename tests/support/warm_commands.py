@@ -138,7 +138,9 @@ def _server() -> str:
     place = os.path.join(tempfile.mkdtemp(prefix="rankdbg-commands-"), "socket")
     words = [sys.executable, str(PROGRAMS / "serve_commands.py"), place]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    server = subprocess.Popen(words, **pipes)  # type: ignore[call-overload]
+    # It outlives the job of the test that is the first to need it: see Job.end().
+    general = {name: text for name, text in os.environ.items() if name != "RANKDBG_DIR"}
+    server = subprocess.Popen(words, env=general, **pipes)  # type: ignore[call-overload]
     assert server.stdout.readline() == b"serves\n", server.stderr.read()
 
     def end() -> None:
