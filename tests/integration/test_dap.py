@@ -184,6 +184,22 @@ def test_rank_moves_without_the_debuggers_next_look(job: Job, version: str) -> N
             editor.leave()
 
 
+def test_breakpoints_of_the_last_editor_are_forgotten(job: Job) -> None:
+    """A condition that is never met is not that of the next editor, from Python 3.12 on."""
+    job.start(python("3.12"), LOOP, "loops", env={"RANK": "0", "WORLD_SIZE": "1"})
+    job.wait_for(lambda ranks: [rank.where is not None for rank in ranks] == [True])
+    with DapServer(job) as server:
+        for condition in ("value < 0", "value >= 0") * 2:
+            editor = Editor(server)
+            editor.break_at(LOOP, {"line": line_of(LOOP, "in inner"), "condition": condition})
+            (session,) = editor.attach_all(1).values()
+            if condition == "value < 0":
+                wait_until_running(job)
+            else:
+                assert session.event("stopped")["reason"] == "breakpoint"
+            editor.leave()
+
+
 def test_uncaught_exception_stops_the_rank(job: Job, tmp_path: Path) -> None:
     """With the filter that editors have on by default."""
     gate = tmp_path / "gate"

@@ -6,6 +6,7 @@ Imported together with debug_adapter.
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import Any
 
@@ -19,6 +20,8 @@ _CLASSES = (
     ("_pydevd_bundle.pydevd_process_net_command_json", "FunctionBreakpoint"),
 )
 
+# From one session to the next: more than any sets breakpoints.
+_sessions = itertools.count(1, 10_000)
 _wanted = False  # by the client, which opens them
 _file = ""  # that of the request that is executed, or ""
 # The present breakpoints of this session by file, each with its line or its function.
@@ -36,6 +39,9 @@ def begin(debugger: Any, wanted: bool) -> None:
         original = getattr(sys.modules.get(module), name, None)
         if original is not None and not issubclass(original, break_gates.Gated):
             setattr(sys.modules[module], name, _gated(original))
+    # From 3.12 on the debugger keeps the breakpoints of each function, with this count of changes. A
+    # new debugger counts from 0, and would take those of the last editor for its own.
+    debugger.mtime = next(_sessions)
     debugger.add_dap_messages_listener(_Requests())
     _evaluate_in_turn(debugger)
 
