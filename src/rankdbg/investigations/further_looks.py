@@ -13,6 +13,7 @@ from rankdbg.verdicts.hangs.hang_rules import HangRule
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.verdicts.hangs.patience import MAY_BE_ANSWERED
 from rankdbg.verdicts.hangs.starting import CONNECTS
+from rankdbg.verdicts.hangs.unreachable import only_waits
 from rankdbg.verdicts.hangs.work_waits import waits_in_vain
 
 # Defaults: for how long a job is sampled, how often, and for how long at most if that settles
@@ -84,9 +85,7 @@ class _FurtherLooks:
             or self._watch_longer(verdict)
             or self._look_natively(_unsure(verdict))
             or self._once("groups", _at_other_calls(verdict), self._investigation.look_at_groups)
-            or self._once(
-                "addresses", _none_stands_out(verdict), self._investigation.look_at_addresses
-            )
+            or self._once("addresses", _all_wait(verdict), self._investigation.look_at_addresses)
             or self._once("store", _beside_a_store(verdict), self._investigation.look_at_threads)
         )
 
@@ -186,11 +185,12 @@ def _beside_a_store(verdict: Verdict) -> list[Rank]:
     return [*waits, *others][:MOST_ASKED_FOR_KEYS] if waits and verdict.findings else []
 
 
-def _none_stands_out(verdict: Verdict) -> list[Rank]:
-    """All ranks of a job in which all wait, and none is accused: they may not reach each other."""
-    if verdict.state != "stuck" or verdict.findings:
-        return []
-    return [sign.seen.rank for sign in verdict.signs]
+def _all_wait(verdict: Verdict) -> list[Rank]:
+    """All ranks of a job in which those that are accused wait in collectives, too: they may not reach
+    each other."""
+    if verdict.state == "stuck" and all(map(only_waits, verdict.findings)):
+        return [sign.seen.rank for sign in verdict.signs]
+    return []
 
 
 def _at_other_calls(verdict: Verdict) -> list[Rank]:

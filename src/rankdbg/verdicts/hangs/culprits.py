@@ -36,6 +36,7 @@ def find(case: Case) -> list[Accusation]:
     found = found or _by_absence(case) or _by_signs(case)
     found = [name_end(with_owners(finding, case.chains, case.places)) for finding in found]
     found = [name_both_sides(case, finding) for finding in found]
+    found = [unreachable.name_lost_packets(case, finding) for finding in found]
     return [unreachable.name_master(case, f) if f.cause == starting.CONNECTS else f for f in found]
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rankdbg.selection import format_ranks
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs import starting
 from rankdbg.verdicts.hangs.accusations import Accusation, in_order
-from rankdbg.verdicts.hangs.case import Case
+from rankdbg.verdicts.hangs.case import WAITING, Case
 from rankdbg.verdicts.hangs.hang_rules import HangRule
-from rankdbg.verdicts.hangs.unanswered import fewest
+from rankdbg.verdicts.hangs.unanswered import Unanswered, fewest
 
 MASTER = HangRule(
     cause="master-unreachable",
@@ -46,6 +46,31 @@ def accuse_unanswered(case: Case) -> Accusation:
     """The fewest ranks that explain who gets no answer from whom."""
     links = case.evidence.unanswered
     accused = _each_once(fewest(links))
+    signs = tuple(case.by_process[rank.process] for rank in accused)
+    says = _no_answer(case, accused, links)
+    return Accusation(RANK.cause, accused, signs, says, RANK.why, RANK.fix, signs[0].level)
+
+
+def name_lost_packets(case: Case, finding: Accusation) -> Accusation:
+    """Of ranks that wait in a collective which the others have left: its packets do not arrive."""
+    processes = {rank.process for rank in finding.ranks}
+    links = [
+        link
+        for link in case.evidence.unanswered
+        if processes & {link.rank.process, link.other.process}
+    ]
+    if not links or not only_waits(finding):
+        return finding
+    says = _no_answer(case, finding.ranks, links)
+    return replace(finding, cause=RANK.cause, says=says, why=RANK.why, next=RANK.fix)
+
+
+def only_waits(finding: Accusation) -> bool:
+    """Whether the accused are in collectives, as all others are."""
+    return bool(finding.signs) and all(sign.rule.role in WAITING for sign in finding.signs)
+
+
+def _no_answer(case: Case, accused: Sequence[Rank], links: Sequence[Unanswered]) -> str:
     processes = {rank.process for rank in accused}
     asks = next((link for link in links if link.rank.process in processes), None)
     if asks is None:
@@ -54,9 +79,7 @@ def accuse_unanswered(case: Case) -> Accusation:
     else:
         says = f"gets no answer from {_named([asks.other], case)} at {asks.address}"
         says = f"{_named([asks.rank], case)} {says}" if len(accused) > 1 else says
-    signs = tuple(case.by_process[rank.process] for rank in accused)
-    says = f"{says}, in {signs[0].words['place']}"
-    return Accusation(RANK.cause, accused, signs, says, RANK.why, RANK.fix, signs[0].level)
+    return f"{says}, in {case.by_process[accused[0].process].words['place']}"
 
 
 def _each_once(ranks: Iterable[Rank]) -> tuple[Rank, ...]:

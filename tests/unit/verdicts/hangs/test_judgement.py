@@ -18,6 +18,7 @@ from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.hang_rules import Known, find_sign, in_order, load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
+from rankdbg.verdicts.hangs.unanswered import Unanswered
 from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Child, ThreadOwner, ThreadWaits, Vitals, WaitingThread
 from rankdbg.wire.node_answers import AwaitedThing, WaitingProcess, WaitOwners
@@ -574,6 +575,26 @@ def test_a_rank_that_waits_for_its_gpu_has_not_forgotten_a_collective() -> None:
     assert "CUDA_LAUNCH_BLOCKING=1" in finding.next
     verdict = verdict_on(*ranks, worlds=recorded("all_gather"))
     assert "kernel-never-ends" not in {cause for cause, _ in culprit(verdict)}
+
+
+@pytest.mark.parametrize(
+    ("link", "cause"),
+    [
+        (None, "missing-from-collective"),
+        ((0, 1), "missing-from-collective"),
+        ((3, 0), "rank-unreachable"),
+        ((0, 3), "rank-unreachable"),
+    ],
+)
+def test_a_rank_whose_collective_the_others_have_left(
+    link: tuple[int, int] | None, cause: str
+) -> None:
+    """It may wait for packets that do not arrive; not if these are of others."""
+    ranks = watched(*(seen(number) for number in range(4)), seconds=30.0)
+    who, whom = (ranks[number].rank for number in link or (0, 0))
+    unanswered = [Unanswered(who, "10.9.0.1:4000", whom)] if link else []
+    verdict = verdict_on(*ranks, worlds=recorded("all_reduce"), unanswered=unanswered)
+    assert culprit(verdict) == [(cause, (3,))]
 
 
 AT_ITS_GPU = stack("log_loss /job/train.py:88", "<module> /job/train.py:9")
