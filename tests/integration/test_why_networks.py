@@ -51,8 +51,8 @@ def test_a_link_that_goes_down(job: Job) -> None:
         verdict = verdict_when(job, lambda seen: seen["state"] in ("moving", "stuck"))
         assert verdict["state"] == "moving", verdict
         lose(hosts)
-        verdict = verdict_when(job, lambda seen: seen["stuck"] and seen["culprit"])
+        # In the first second nothing tells lost packets from those on their way.
+        verdict = verdict_when(job, lambda seen: seen["cause"] == "rank-unreachable")
         assert verdict["culprit"] in ("0", "1", "0-1"), verdict  # whoever has sent something last
-        assert verdict["cause"] == "rank-unreachable", verdict
         assert f" at {DATA}." in verdict["findings"][0]["says"], verdict
         job.end()

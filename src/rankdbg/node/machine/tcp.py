@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
 LISTENS = "0A"
-# Packets sent in vain, by the state of the connection: some seconds. The first attempts to connect are
-# a second apart or more; data is sent again after 0.2 s, and then after twice as long each time.
-_SENT_IN_VAIN = {"02": 3, "01": 5}
+# Packets sent in vain: some seconds. The first attempts to connect are a second apart or more; data is
+# sent again after 0.2 s, and then after twice as long each time.
+_CONNECTING_OR_CONNECTED, _SENT_IN_VAIN = ("02", "01"), 3
 _SENDS_AGAIN = (
     "01:"  # the timer that runs; another one does while the other side takes nothing more
 )
@@ -35,7 +34,7 @@ class TcpConnection(NamedTuple):
 
     @property
     def has_no_answer(self) -> bool:
-        return self.sent_again >= _SENT_IN_VAIN.get(self.state, sys.maxsize)
+        return self.state in _CONNECTING_OR_CONNECTED and self.sent_again >= _SENT_IN_VAIN
 
     @property
     def description(self) -> str:
