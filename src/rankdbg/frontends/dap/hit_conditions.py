@@ -1,4 +1,4 @@
-"""Breakpoints whose hit condition makes no sense: the editor is told so, and no rank gets them.
+"""Breakpoints whose hit condition makes no sense: the editor is told so, and they are not set.
 
 debugpy takes any text for a hit condition, and never stops at one that it cannot evaluate.
 """

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
-LISTENS = "0A"
-# Packets sent in vain: some seconds. The first attempts to connect are a second apart or more; data is
-# sent again after 0.2 s, and then after twice as long each time.
-_CONNECTING_OR_CONNECTED, _SENT_IN_VAIN = ("02", "01"), 3
-_SENDS_AGAIN = (
-    "01:"  # the timer that runs; another one does while the other side takes nothing more
-)
-_STATES = {"01": "", "02": "connecting", "03": "connecting", "08": "closed by the other side"}
+# As the kernel numbers them.
+ESTABLISHED, SYN_SENT, SYN_RECEIVED, CLOSE_WAIT, LISTENS = "01", "02", "03", "08", "0A"
+_STATES = {
+    ESTABLISHED: "",
+    SYN_SENT: "connecting",
+    SYN_RECEIVED: "connecting",
+    CLOSE_WAIT: "closed by the other side",
+}
+# The timer that runs while packets are sent again; another one runs while the other side takes no more.
+_RETRANSMISSION = "01:"
+# Some seconds: attempts to connect are a second apart or more, data is sent again after 0.2 s, and
+# then after twice as long each time.
+_TIMES_IN_VAIN = 3
 _IPV4_IN_IPV6 = "0000000000000000FFFF0000"  # before the address
 
 
@@ -34,7 +39,7 @@ class TcpConnection(NamedTuple):
 
     @property
     def has_no_answer(self) -> bool:
-        return self.state in _CONNECTING_OR_CONNECTED and self.sent_again >= _SENT_IN_VAIN
+        return self.state in (ESTABLISHED, SYN_SENT) and self.sent_again >= _TIMES_IN_VAIN
 
     @property
     def description(self) -> str:
@@ -50,7 +55,7 @@ def connections(pid: int) -> Iterator[TcpConnection]:
         for row in network_table(pid, table):
             if len(row) > 9:
                 unread = int(row[4].rpartition(":")[2], 16)
-                sent_again = int(row[6], 16) if row[5].startswith(_SENDS_AGAIN) else 0
+                sent_again = int(row[6], 16) if row[5].startswith(_RETRANSMISSION) else 0
                 yield TcpConnection(row[1], row[2], row[3], row[9], unread, sent_again)
 
 

@@ -29,6 +29,12 @@ class Case:
         self.by_process = {sign.seen.rank.process: sign for sign in signs}
         recorded = {process for world in evidence.worlds for process in world.waiting}
         self.chains = wait_chains.of_ranks((seen.rank for seen in evidence.ranks), evidence.owners)
+        # A rank may have ended after the look at its connections.
+        self.unanswered = [
+            link
+            for link in evidence.unanswered
+            if {link.rank.process, link.other.process} <= self.by_process.keys()
+        ]
         self.waiting = [
             sign
             for sign in signs

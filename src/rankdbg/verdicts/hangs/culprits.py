@@ -228,7 +228,7 @@ def _odd_of_waiting(case: Case) -> list[Accusation]:
     names_group = any(sign.seen.names_group for sign in case.waiting)
     if found and names_group and not _has_gone_on_alone(found, groups):
         return [_in_different_calls(case, groups)]
-    if not found and case.evidence.unanswered:
+    if not found and case.unanswered:
         return [unreachable.accuse_unanswered(case)]
     return [_at_another_line(group) for group in found]
 

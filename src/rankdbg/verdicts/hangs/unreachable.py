@@ -44,7 +44,7 @@ def name_master(case: Case, finding: Accusation) -> Accusation:
 
 def accuse_unanswered(case: Case) -> Accusation:
     """The fewest ranks that explain who gets no answer from whom."""
-    links = case.evidence.unanswered
+    links = case.unanswered
     accused = _each_once(fewest(links))
     signs = tuple(case.by_process[rank.process] for rank in accused)
     says = _no_answer(case, accused, links)
@@ -55,9 +55,7 @@ def name_lost_packets(case: Case, finding: Accusation) -> Accusation:
     """Of ranks that wait in a collective which the others have left: its packets do not arrive."""
     processes = {rank.process for rank in finding.ranks}
     links = [
-        link
-        for link in case.evidence.unanswered
-        if processes & {link.rank.process, link.other.process}
+        link for link in case.unanswered if processes & {link.rank.process, link.other.process}
     ]
     if not links or not only_waits(finding):
         return finding

@@ -66,7 +66,7 @@ def may_wait_for_work(
 
 
 def waits_in_vain(sign: Sign) -> bool:
-    """A long sleep, or a queue into which nobody puts anything, of the only thread of a process."""
+    """A long sleep, or a queue that stays empty, of the only thread of a process."""
     if sign.seen.others:
         return False
     if sign.rule.cause == "waits-for-queue":

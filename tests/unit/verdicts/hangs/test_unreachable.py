@@ -82,6 +82,19 @@ def test_a_rank_that_does_something_else() -> None:
     assert [r.number for r in verdict.findings[0].ranks] == [3]
 
 
+@pytest.mark.parametrize("pair", [(3, 0), (0, 3)])
+def test_a_rank_that_is_not_seen_after_the_look_at_connections(pair: tuple[int, int]) -> None:
+    """It has ended, or its node gives no response any more: nothing is known of it by then."""
+    ranks = [seen(number, JOINS) for number in range(3)]
+    links = unanswered(pair)
+    verdict = judge(Evidence(ranks, unseen_nodes=["node-3"], unanswered=links), RULES)
+    assert not verdict.findings
+    verdict = judge(Evidence(ranks, gone=[RANKS[3]], unanswered=links), RULES)
+    assert [(f.cause, [r.number for r in f.ranks]) for f in verdict.findings] == [
+        ("rank-died", [3])
+    ]
+
+
 def test_what_is_no_connection_between_ranks() -> None:
     """Telemetry; and the loopback of one machine is not that of another."""
     me = "10.9.0.1:50000"
