@@ -20,7 +20,7 @@ import ray_cluster
 from jobs import PROGRAMS, rankdbg
 from rankdbg.errors import RankdbgError
 from rankdbg.investigations.further_looks import find_verdict
-from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.hang_investigation import HangInvestigation
 from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.session import Session
 from rankdbg.types import Rank

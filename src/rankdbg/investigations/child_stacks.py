@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.investigations.rank_labels import silent_json, single_names
-from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.session import Sampled
 from rankdbg.types import ProcessKey, Rank, Silence
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.hang_investigation import HangInvestigation
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.hangs import culprits, progress
 from rankdbg.verdicts.hangs.case import WAITING

@@ -22,7 +22,7 @@ from rankdbg.investigations.collective_waits import CollectiveWaits
 from rankdbg.investigations.debugger_commands import check_command
 from rankdbg.investigations.expressions import check_expression, parse_frame
 from rankdbg.investigations.further_looks import LONGEST, SAMPLES, SECONDS, find_verdict
-from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.hang_investigation import HangInvestigation
 from rankdbg.investigations.html import Table, TableRow, page
 from rankdbg.investigations.job_lists import RANK_COLUMNS, rank_cells
 from rankdbg.investigations.job_profiles import JobProfile
@@ -32,6 +32,7 @@ from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.logs.log_sources import job_logs, job_messages
 from rankdbg.investigations.logs.merged_logs import MergedLogs, read_logs
 from rankdbg.investigations.logs.moments import parse_moment
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.investigations.node_health import read_health
 from rankdbg.investigations.node_states import NodeStates
 from rankdbg.investigations.nonfinite import NanArming, NanState
@@ -47,11 +48,10 @@ from rankdbg.investigations.recording_profiles import check_folder, record_profi
 from rankdbg.investigations.replicas import comparing
 from rankdbg.investigations.replicas.results import ALL_KINDS, KINDS, Replicas
 from rankdbg.investigations.saved_jobs import SavedJob, save_job
-from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.investigations.stillness import Stillness
 from rankdbg.investigations.stop_addresses import StopAddress
 from rankdbg.investigations.stop_sources import Sources
-from rankdbg.investigations.stops import PausedRanks, RankStops
+from rankdbg.investigations.stopped_ranks import PausedRanks, RankStops
 from rankdbg.investigations.verdicts_with_logs import find_hang, with_logs
 from rankdbg.logs.entries import TAIL, LogQuery, parse_grep
 from rankdbg.selection import Selection

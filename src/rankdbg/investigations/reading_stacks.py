@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rankdbg.errors import NO_PTRACE, BadInput, CannotLook
 from rankdbg.investigations.child_stacks import ChildStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.investigations.rank_labels import named
-from rankdbg.investigations.stacks import MergedStacks
 from rankdbg.session import Sampled, Session
 from rankdbg.types import Rank, Silence
 

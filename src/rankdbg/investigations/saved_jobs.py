@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.further_looks import find_verdict
-from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.hang_investigation import HangInvestigation
 from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.investigations.results import Result
 from rankdbg.session import Session

@@ -25,7 +25,7 @@ from rankdbg.investigations.dumped_ranks import (
     number_ranks,
 )
 from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.logs.files import BLOCK, find_logs, open_log
 from rankdbg.node.probes import named_threads
 from rankdbg.process import masking

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rankdbg.errors import NoJob, RankdbgError
 from rankdbg.investigations import rank_histories
 from rankdbg.investigations.further_looks import find_verdict
-from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.hang_investigation import HangInvestigation
 from rankdbg.investigations.job_verdicts import JobVerdict
 from rankdbg.investigations.logs.log_sources import LogSource, job_logs, job_messages
 from rankdbg.investigations.rank_labels import named

@@ -16,7 +16,7 @@ from rankdbg.investigations.answers import Answers
 from rankdbg.investigations.casts import CastOutputs
 from rankdbg.investigations.collective_waits import CollectiveWaits
 from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.selection import parse, pick
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Sampled, Silence, Stack
 from rankdbg.verdicts.collectives.traces import Operation, Trace

@@ -7,7 +7,7 @@ from typing import Any
 
 from rankdbg.frontends.reports.stacks import print_stacks
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Stack
 
 LOOP = Stack("MainThread", True, (Frame("<module>", "/job/serve.py", 90),))

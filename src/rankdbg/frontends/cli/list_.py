@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reports.stops import print_stops
     from rankdbg.frontends.terminal import Terminal
     from rankdbg.investigations.stop_sources import Sources
-    from rankdbg.investigations.stops import RankStops
+    from rankdbg.investigations.stopped_ranks import RankStops
 
     with open_session(options) as session:
         ranks, all_ranks = choose(session, options)

@@ -34,7 +34,7 @@ from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.stacks import MergedStacks
+    from rankdbg.investigations.merged_stacks import MergedStacks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +177,7 @@ def _of_dumps(options: argparse.Namespace) -> MergedStacks:
 def _of_files(options: argparse.Namespace) -> MergedStacks:
     from rankdbg import selection
     from rankdbg.investigations.crash_files import read_crashes
-    from rankdbg.investigations.stacks import MergedStacks
+    from rankdbg.investigations.merged_stacks import MergedStacks
 
     for given, name in ((options.target, "-t"), (options.job, "--job"), (options.save, "--save")):
         if given:

@@ -173,7 +173,7 @@ def _judge_job(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.investigations.further_looks import find_verdict
-    from rankdbg.investigations.hangs import HangInvestigation
+    from rankdbg.investigations.hang_investigation import HangInvestigation
     from rankdbg.investigations.job_verdicts import JobVerdict
     from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 

@@ -24,10 +24,10 @@ from rankdbg.investigations.breaks import clear_breaks, set_break
 from rankdbg.investigations.casts import CastOutputs
 from rankdbg.investigations.debugger_commands import check_command
 from rankdbg.investigations.expressions import check_expression
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.investigations.stop_addresses import StopAddress, command, parse_address
 from rankdbg.investigations.stop_sources import Sources
-from rankdbg.investigations.stops import PausedRanks, RankStops
+from rankdbg.investigations.stopped_ranks import PausedRanks, RankStops
 from rankdbg.session import Session
 from rankdbg.text.amounts import counted
 from rankdbg.types import Rank
@@ -256,7 +256,7 @@ class Commands:
     def _why(self, rest: str) -> None:
         from rankdbg.frontends.reports.verdicts import print_verdict
         from rankdbg.investigations.further_looks import find_verdict
-        from rankdbg.investigations.hangs import HangInvestigation
+        from rankdbg.investigations.hang_investigation import HangInvestigation
         from rankdbg.investigations.job_verdicts import JobVerdict
         from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 

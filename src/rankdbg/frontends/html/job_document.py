@@ -13,7 +13,7 @@ from rankdbg.frontends.html.verdict_views import verdict_view
 from rankdbg.investigations.collective_waits import CollectiveWaits
 from rankdbg.investigations.collective_words import capital
 from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.judgement import Verdict
 

@@ -7,7 +7,7 @@ from rankdbg.frontends.reports.rows import print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut
 from rankdbg.investigations.child_stacks import ChildStacks
 from rankdbg.investigations.html import TreeLine
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.process.user_code import innermost_user_frame
 from rankdbg.text.escapes import visible
 

@@ -12,7 +12,7 @@ from rankdbg.frontends.html.job_document import PageOrigin, document_of, documen
 from rankdbg.frontends.html.page_files import page_text
 from rankdbg.frontends.html.verdict_views import folded
 from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.investigations.wait_graphs import GraphEdge, GraphNode, WaitGraph
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Silence, Stack
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen

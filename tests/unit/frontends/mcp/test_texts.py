@@ -18,7 +18,7 @@ from rankdbg.frontends.mcp.sharing import SharedConnections
 from rankdbg.frontends.mcp.tools import BY_NAME
 from rankdbg.investigations.job_lists import JobList
 from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.stacks import MergedStacks
+from rankdbg.investigations.merged_stacks import MergedStacks
 from rankdbg.session import Sampled
 from rankdbg.types import Frame, ProcessKey, Rank, Silence, Stack
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from rankdbg.investigations.hangs import HangInvestigation
+from rankdbg.investigations.hang_investigation import HangInvestigation
 from rankdbg.session import Session
 from rankdbg.types import Answer, ProcessKey, Rank, Sampled, Silence, State
 from rankdbg.wire.answers import Recorders, Vitals
