@@ -12,7 +12,7 @@ import statistics
 from _measuring import BIN, command, milliseconds, table, take_turns
 from _worlds import measure_worlds, stopped_job
 
-from rankdbg.investigations.casts import CastOutputs
+from rankdbg.investigations.stops.casts import CastOutputs
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

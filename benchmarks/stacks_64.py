@@ -23,7 +23,7 @@ from _measuring import (
 )
 from _worlds import waiting_job
 
-from rankdbg.investigations.merged_stacks import MergedStacks
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

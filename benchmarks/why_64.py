@@ -14,7 +14,7 @@ from pathlib import Path
 from _measuring import BIN, begin, command, medians, seconds, table
 from _worlds import waiting_job
 
-from rankdbg.investigations.stillness import Stillness
+from rankdbg.investigations.watch.stillness import Stillness
 from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.session import Session
 from rankdbg.types import Rank

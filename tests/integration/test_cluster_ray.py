@@ -21,8 +21,8 @@ from editor import DapServer, Editor, frames
 from jobs import PROGRAMS, Job, rankdbg
 from rankdbg.clusters import Options
 from rankdbg.errors import NodeFailed
-from rankdbg.investigations.profile_files import read_all
-from rankdbg.investigations.profiling import record
+from rankdbg.investigations.profiles.profile_files import read_all
+from rankdbg.investigations.profiles.profiling import record
 from rankdbg.session import Roster, Sampled, Session
 from rankdbg.types import Answer, Rank
 from rankdbg.wire.node_questions import BeginProfile

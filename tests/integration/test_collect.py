@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, command, rankdbg
-from rankdbg.investigations.rank_files import NodeFile, place_of
+from rankdbg.investigations.nodes.rank_files import NodeFile, place_of
 from ssh_hosts import Hosts
 from waiting import PATIENCE, wait_for
 

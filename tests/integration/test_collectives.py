@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
-from rankdbg.investigations.live_traces import recorded_by
+from rankdbg.investigations.collectives.live_traces import recorded_by
 from rankdbg.verdicts.collectives.worlds import judge_worlds
 from torch_ranks import needs_torch
 from waiting import wait_for

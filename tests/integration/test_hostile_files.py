@@ -77,7 +77,9 @@ def test_a_dump_that_attacks_is_refused(tmp_path: Path, content: bytes, reason: 
     good = {"entries": [ENTRY], "pg_config": {"0": {"ranks": "[0, 1]", "desc": "d"}}}
     (tmp_path / "dump_0").write_bytes(pickle.dumps(good))
     (tmp_path / "dump_1").write_bytes(content)
-    limit = "rankdbg.investigations.dump_files:LEAST_SECONDS=2" if reason == "within" else ""
+    limit = (
+        "rankdbg.investigations.dumps.recorder_dumps:LEAST_SECONDS=2" if reason == "within" else ""
+    )
     result = confined("collectives", "--dumps", tmp_path, "--json", limit=limit)
     found = json.loads(result.stdout)
     ((file, why),) = [entry.values() for entry in found["skipped"]]

@@ -15,7 +15,7 @@ from rankdbg import selection
 from rankdbg.errors import SelectionError
 from rankdbg.frontends.html.job_document import PageOrigin, document_of
 from rankdbg.frontends.html.page_files import write_page
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.types import Frame, Stack
 from rankdbg.verdicts.hangs.judgement import judge
 from simulated_jobs import RULES, actors_job, moving_job, stuck_job

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
-from rankdbg.investigations.reading_stacks import suspects
+from rankdbg.investigations.stacks.reading_stacks import suspects
 from rankdbg.session import Session
 from rankdbg.types import Rank, Sampled
 from waiting import wait_for

@@ -19,7 +19,7 @@ import pytest
 
 from jobs import PROGRAMS, Job, command
 from rankdbg.frontends import cli
-from rankdbg.investigations import profile_files
+from rankdbg.investigations.profiles import profile_files
 from rankdbg.node.machine.processes import read_stat, read_thread
 from rankdbg.types import Rank
 from waiting import PATIENCE, wait_for

@@ -19,9 +19,9 @@ import pytest
 import ray_cluster
 from jobs import PROGRAMS, rankdbg
 from rankdbg.errors import RankdbgError
-from rankdbg.investigations.further_looks import find_verdict
-from rankdbg.investigations.hang_investigation import HangInvestigation
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.further_looks import find_verdict
+from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules

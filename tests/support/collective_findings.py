@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankdbg.investigations.collective_words import WorldNames, culprit_sentence
+from rankdbg.investigations.collectives.collective_words import WorldNames, culprit_sentence
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.collectives.culprits import CollectiveFindings
 from rankdbg.verdicts.collectives.worlds import World

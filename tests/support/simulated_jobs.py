@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.selection import mesh
 from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.collectives.traces import Operation, Trace

@@ -13,15 +13,15 @@ SOURCE = Path(rankdbg.__file__).parent
 # Where a number alone is right, and why.
 EXCEPTIONS = {
     "verdicts/collectives": "operations are counted within a group, ranks by torch in one world",
-    "investigations/collective_words.py": "whether the numbers of one world are unique",
+    "investigations/collectives/collective_words.py": "whether the numbers of one world are unique",
     "agent/stops/stopped_threads.py": "numbers of stops in one process",
     "selection": "numbers are what a selection is about; processes are compared beside them",
     "roster": "it gives numbers to processes",
     "node/probes": "numbers of threads in one process",
     "investigations/job_view.py": "lines of logs, as in investigations/logs",
     "types.py": "which numbers of a role no process has",
-    "investigations/verdicts_with_logs.py": "lines of logs name a number and nothing else",
-    "investigations/crash_files.py": "numbers of threads, and crash files, which have nothing else",
+    "investigations/hangs/verdicts_with_logs.py": "lines of logs name a number and nothing else",
+    "investigations/dumps/crash_files.py": "numbers of threads, and crash files, which have nothing else",
     "investigations/logs": "lines of logs, many of which name a number and nothing else",
 }
 _LOOKUPS = {"setdefault", "get", "add", "pop", "discard", "index", "count"}

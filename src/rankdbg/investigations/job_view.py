@@ -12,47 +12,47 @@ from pathlib import Path
 
 from rankdbg import selection
 from rankdbg.errors import BadInput, NoJob, NoLogs, RankdbgError
-from rankdbg.investigations import stop_addresses
 from rankdbg.investigations.answers import Answers
-from rankdbg.investigations.break_answers import BreakList, BreaksCleared, BreakSet
-from rankdbg.investigations.break_places import BreakRequest, parse
-from rankdbg.investigations.breaks import clear_breaks, set_break
-from rankdbg.investigations.casts import CastOutputs
-from rankdbg.investigations.collective_waits import CollectiveWaits
-from rankdbg.investigations.debugger_commands import check_command
+from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
+from rankdbg.investigations.collectives.live_traces import read_collectives
 from rankdbg.investigations.expressions import check_expression, parse_frame
-from rankdbg.investigations.further_looks import LONGEST, SAMPLES, SECONDS, find_verdict
-from rankdbg.investigations.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.further_looks import LONGEST, SAMPLES, SECONDS, find_verdict
+from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.verdicts_with_logs import find_hang, with_logs
+from rankdbg.investigations.histories.rank_histories import JobHistory
+from rankdbg.investigations.histories.rank_histories import compare as compare_histories
+from rankdbg.investigations.histories.rank_histories import read_job as read_histories
 from rankdbg.investigations.html import Table, TableRow, page
 from rankdbg.investigations.job_lists import RANK_COLUMNS, rank_cells
-from rankdbg.investigations.job_profiles import JobProfile
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.live_traces import read_collectives
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.logs.log_sources import job_logs, job_messages
 from rankdbg.investigations.logs.merged_logs import MergedLogs, read_logs
 from rankdbg.investigations.logs.moments import parse_moment
-from rankdbg.investigations.merged_stacks import MergedStacks
-from rankdbg.investigations.node_health import read_health
-from rankdbg.investigations.node_states import NodeStates
+from rankdbg.investigations.nodes.node_health import read_health
+from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.nonfinite import NanArming, NanState
 from rankdbg.investigations.nonfinite import arm as arm_nan
 from rankdbg.investigations.nonfinite import read as read_nan
-from rankdbg.investigations.profile_settings import profile_settings
-from rankdbg.investigations.rank_histories import JobHistory
-from rankdbg.investigations.rank_histories import compare as compare_histories
-from rankdbg.investigations.rank_histories import read_job as read_histories
+from rankdbg.investigations.profiles.job_profiles import JobProfile
+from rankdbg.investigations.profiles.profile_settings import profile_settings
+from rankdbg.investigations.profiles.recording_profiles import check_folder, record_profile
 from rankdbg.investigations.reached_job import ReachedJob
-from rankdbg.investigations.reading_stacks import read_stacks
-from rankdbg.investigations.recording_profiles import check_folder, record_profile
 from rankdbg.investigations.replicas import comparing
 from rankdbg.investigations.replicas.results import ALL_KINDS, KINDS, Replicas
 from rankdbg.investigations.saved_jobs import SavedJob, save_job
-from rankdbg.investigations.stillness import Stillness
-from rankdbg.investigations.stop_addresses import StopAddress
-from rankdbg.investigations.stop_sources import Sources
-from rankdbg.investigations.stopped_ranks import PausedRanks, RankStops
-from rankdbg.investigations.verdicts_with_logs import find_hang, with_logs
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
+from rankdbg.investigations.stacks.reading_stacks import read_stacks
+from rankdbg.investigations.stops import stop_addresses
+from rankdbg.investigations.stops.break_answers import BreakList, BreaksCleared, BreakSet
+from rankdbg.investigations.stops.break_places import BreakRequest, parse
+from rankdbg.investigations.stops.breaks import clear_breaks, set_break
+from rankdbg.investigations.stops.casts import CastOutputs
+from rankdbg.investigations.stops.debugger_commands import check_command
+from rankdbg.investigations.stops.stop_addresses import StopAddress
+from rankdbg.investigations.stops.stop_sources import Sources
+from rankdbg.investigations.stops.stopped_ranks import PausedRanks, RankStops
+from rankdbg.investigations.watch.stillness import Stillness
 from rankdbg.logs.entries import TAIL, LogQuery, parse_grep
 from rankdbg.selection import Selection
 from rankdbg.session import Session

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankdbg.investigations.further_looks import find_verdict
-from rankdbg.investigations.hang_investigation import HangInvestigation
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.further_looks import find_verdict
+from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.results import Result
 from rankdbg.session import Session
 from rankdbg.text.amounts import counted

@@ -10,7 +10,7 @@ import pytest
 
 from rankdbg.investigations.answers import Answers
 from rankdbg.investigations.html import FactTable, Paragraph, Table, TableRow, Tree, TreeLine, page
-from rankdbg.investigations.merged_stacks import MergedStacks
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Reply, Sampled, Silence, Stack
 from rankdbg.wire.answers import Described
 

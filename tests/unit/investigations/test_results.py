@@ -9,7 +9,7 @@ from rankdbg.investigations import connection, job_view
 from rankdbg.investigations.connection import JobConnection
 from rankdbg.investigations.job_lists import JobList
 from rankdbg.investigations.job_view import JobView
-from rankdbg.investigations.node_states import NodeStates
+from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.results import Result
 from rankdbg.investigations.saved_jobs import SavedJob
 from rankdbg.types import ProcessKey, Rank

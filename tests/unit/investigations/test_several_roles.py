@@ -13,10 +13,10 @@ from rankdbg.frontends.reports.collectives import print_collectives
 from rankdbg.frontends.reports.verdicts import print_verdict
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.answers import Answers
-from rankdbg.investigations.casts import CastOutputs
-from rankdbg.investigations.collective_waits import CollectiveWaits
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.merged_stacks import MergedStacks
+from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
+from rankdbg.investigations.stops.casts import CastOutputs
 from rankdbg.selection import parse, pick
 from rankdbg.types import Answer, Frame, ProcessKey, Rank, Sampled, Silence, Stack
 from rankdbg.verdicts.collectives.traces import Operation, Trace

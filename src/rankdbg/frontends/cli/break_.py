@@ -39,14 +39,14 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reports.breaks import print_breaks
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.break_answers import (
+    from rankdbg.investigations.stops.break_answers import (
         BreakAnswers,
         BreakList,
         BreaksCleared,
         BreakSet,
     )
-    from rankdbg.investigations.break_places import parse
-    from rankdbg.investigations.breaks import clear_breaks, set_break
+    from rankdbg.investigations.stops.break_places import parse
+    from rankdbg.investigations.stops.breaks import clear_breaks, set_break
 
     place, chosen = parse(options.words)
     if chosen and options.ranks:

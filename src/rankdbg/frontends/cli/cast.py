@@ -35,10 +35,10 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reports.ranks import choose_from
     from rankdbg.frontends.reports.sources import warn_of_differences
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.casts import CastOutputs
-    from rankdbg.investigations.debugger_commands import check_command
-    from rankdbg.investigations.stop_addresses import command, parse_address
-    from rankdbg.investigations.stop_sources import Sources
+    from rankdbg.investigations.stops.casts import CastOutputs
+    from rankdbg.investigations.stops.debugger_commands import check_command
+    from rankdbg.investigations.stops.stop_addresses import command, parse_address
+    from rankdbg.investigations.stops.stop_sources import Sources
 
     line = check_command(options.command, options.yes)
     with open_session(options) as session:

@@ -16,7 +16,7 @@ from rankdbg.frontends.cli import add_common
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.node_checks import NodeChecks
+    from rankdbg.investigations.nodes.node_checks import NodeChecks
 
 UNBROKEN = "\N{NO-BREAK SPACE}"
 
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
-    from rankdbg.investigations.node_checks import NodeChecks
+    from rankdbg.investigations.nodes.node_checks import NodeChecks
 
     with open_session(options) as session:
         checks = NodeChecks(session.check())

@@ -46,8 +46,8 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.collected import CopyProgress, print_collected
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.collected_files import FileCollection
-    from rankdbg.investigations.rank_files import Collector, check_destination
+    from rankdbg.investigations.nodes.collected_files import FileCollection
+    from rankdbg.investigations.nodes.rank_files import Collector, check_destination
 
     options.ranks = as_selection(options.ranks)
     check_destination(options.destination)

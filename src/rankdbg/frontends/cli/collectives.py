@@ -20,7 +20,7 @@ from rankdbg.frontends.cli import add_common, add_save
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.collective_waits import CollectiveWaits
+    from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,8 +55,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _of_dumps(options: argparse.Namespace) -> CollectiveWaits:
     from rankdbg import selection
-    from rankdbg.investigations.collective_waits import CollectiveWaits
-    from rankdbg.investigations.dump_files import read_dumps
+    from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
+    from rankdbg.investigations.dumps.recorder_dumps import read_dumps
     from rankdbg.types import ProcessKey, Rank
     from rankdbg.verdicts.collectives.culprits import judge
     from rankdbg.verdicts.collectives.worlds import World
@@ -79,7 +79,7 @@ def _of_dumps(options: argparse.Namespace) -> CollectiveWaits:
 def _of_job(options: argparse.Namespace) -> CollectiveWaits:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.investigations.live_traces import read_collectives
+    from rankdbg.investigations.collectives.live_traces import read_collectives
 
     with open_session(options) as session:
         chosen, all_ranks = choose(session, options)

@@ -96,7 +96,7 @@ def _with_package() -> str:
 
 def _wait_until_it_hangs(job: str) -> None:
     """Until all ranks have started and none of them moves."""
-    from rankdbg.investigations.merged_stacks import MergedStacks
+    from rankdbg.investigations.stacks.merged_stacks import MergedStacks
     from rankdbg.session import Session
 
     deadline = time.monotonic() + SECONDS_TO_HANG

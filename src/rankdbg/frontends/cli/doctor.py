@@ -38,9 +38,9 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reports.doctor import print_diagnosis, print_full_diagnosis
     from rankdbg.frontends.saving_reports import save_report
     from rankdbg.frontends.terminal import Terminal
+    from rankdbg.investigations.hangs.verdicts_with_logs import find_hang
     from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
     from rankdbg.investigations.logs.log_events import EVENTS
-    from rankdbg.investigations.verdicts_with_logs import find_hang
     from rankdbg.verdicts.rules.log_rules import load_rules
 
     rules = load_rules(options.rules)

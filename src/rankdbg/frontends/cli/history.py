@@ -28,7 +28,7 @@ from rankdbg.frontends.reports.documents import print_json
 from rankdbg.types import Answer
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.rank_histories import JobHistory
+    from rankdbg.investigations.histories.rank_histories import JobHistory
     from rankdbg.session import Session
     from rankdbg.types import Rank
 
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports import histories as reports
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations import rank_histories
+    from rankdbg.investigations.histories import rank_histories
 
     _check_one(options)
     folder = _folder(options)

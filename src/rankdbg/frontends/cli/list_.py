@@ -22,8 +22,8 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reports.sources import warn_of_differences
     from rankdbg.frontends.reports.stops import print_stops
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.stop_sources import Sources
-    from rankdbg.investigations.stopped_ranks import RankStops
+    from rankdbg.investigations.stops.stop_sources import Sources
+    from rankdbg.investigations.stops.stopped_ranks import RankStops
 
     with open_session(options) as session:
         ranks, all_ranks = choose(session, options)

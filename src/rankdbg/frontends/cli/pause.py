@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reports.ranks import choose
     from rankdbg.frontends.reports.stops import print_pauses
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.stopped_ranks import PausedRanks
+    from rankdbg.investigations.stops.stopped_ranks import PausedRanks
 
     with open_session(options) as session:
         ranks, all_ranks = choose(session, options)

@@ -22,7 +22,7 @@ from rankdbg import selection
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_common, positive, seconds
 from rankdbg.frontends.reports.documents import print_json
-from rankdbg.investigations.profile_settings import KINDS, MOST_STOPPED, profile_settings
+from rankdbg.investigations.profiles.profile_settings import KINDS, MOST_STOPPED, profile_settings
 from rankdbg.types import Rank
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.profiles import print_profile
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.recording_profiles import record_profile
+    from rankdbg.investigations.profiles.recording_profiles import record_profile
 
     settings = profile_settings(
         options.kind, options.seconds, options.rate, options.native, options.stack
@@ -126,7 +126,7 @@ def _check(options: argparse.Namespace) -> None:
                 hint="open its reports in nsys-ui, several at once to compare them",
             )
     if options.output:
-        from rankdbg.investigations.recording_profiles import check_folder
+        from rankdbg.investigations.profiles.recording_profiles import check_folder
 
         check_folder(Path(options.output))
 
@@ -182,7 +182,7 @@ def _wait(seconds: float) -> bool:
 def _open(folder: Path) -> None:
     import webbrowser
 
-    from rankdbg.investigations.profile_files import FLAME
+    from rankdbg.investigations.profiles.profile_files import FLAME
 
     place = (folder / FLAME).resolve()
     try:

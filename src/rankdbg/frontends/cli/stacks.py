@@ -34,7 +34,7 @@ from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.merged_stacks import MergedStacks
+    from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> int:
 def _of_job(options: argparse.Namespace) -> MergedStacks:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.investigations.reading_stacks import read_stacks
+    from rankdbg.investigations.stacks.reading_stacks import read_stacks
 
     with open_session(options) as session:
         ranks, all_ranks = choose(session, options)
@@ -167,7 +167,7 @@ def _origin(options: argparse.Namespace) -> tuple[str, str]:
 
 def _of_dumps(options: argparse.Namespace) -> MergedStacks:
     from rankdbg import selection
-    from rankdbg.investigations.stack_dumps import read_stack_dumps
+    from rankdbg.investigations.dumps.stack_dumps import read_stack_dumps
 
     job = read_stack_dumps(options.files, sys.stdin.buffer)
     chosen = selection.parse(options.ranks)
@@ -176,8 +176,8 @@ def _of_dumps(options: argparse.Namespace) -> MergedStacks:
 
 def _of_files(options: argparse.Namespace) -> MergedStacks:
     from rankdbg import selection
-    from rankdbg.investigations.crash_files import read_crashes
-    from rankdbg.investigations.merged_stacks import MergedStacks
+    from rankdbg.investigations.dumps.crash_files import read_crashes
+    from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 
     for given, name in ((options.target, "-t"), (options.job, "--job"), (options.save, "--save")):
         if given:

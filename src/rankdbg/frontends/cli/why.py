@@ -34,7 +34,7 @@ from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
-    from rankdbg.investigations.job_verdicts import JobVerdict
+    from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -106,7 +106,7 @@ def _check_graph(options: argparse.Namespace) -> None:
 
 def _judge_dumps(options: argparse.Namespace) -> int:
     from rankdbg import selection
-    from rankdbg.investigations.stack_dumps import read_stack_dumps
+    from rankdbg.investigations.dumps.stack_dumps import read_stack_dumps
     from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
     rules = load_hang_rules(options.rules)
@@ -118,8 +118,8 @@ def _judge_dumps(options: argparse.Namespace) -> int:
 def _judge_ended(options: argparse.Namespace, error: RankdbgError) -> int:
     """By the logs that a job has left: what `doctor` says."""
     from rankdbg.frontends.cli.log_options import open_source, read_once
+    from rankdbg.investigations.hangs.verdicts_with_logs import of_ended_job
     from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
-    from rankdbg.investigations.verdicts_with_logs import of_ended_job
     from rankdbg.verdicts.rules.log_rules import load_rules
 
     options.paths, options.follow = [], False
@@ -148,7 +148,7 @@ def _show_graph(found: JobVerdict, options: argparse.Namespace) -> None:
     from rankdbg.frontends.reports.graph_files import save_graph
     from rankdbg.frontends.reports.wait_graphs import print_graph
     from rankdbg.frontends.terminal import Terminal
-    from rankdbg.investigations.wait_graphs import graph_of
+    from rankdbg.investigations.hangs.wait_graphs import graph_of
 
     if options.graph:
         save_graph(graph_of(found), options.graph)
@@ -172,9 +172,9 @@ def _print(found: JobVerdict, as_json: bool) -> None:
 def _judge_job(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.investigations.further_looks import find_verdict
-    from rankdbg.investigations.hang_investigation import HangInvestigation
-    from rankdbg.investigations.job_verdicts import JobVerdict
+    from rankdbg.investigations.hangs.further_looks import find_verdict
+    from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+    from rankdbg.investigations.hangs.job_verdicts import JobVerdict
     from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
     rules = load_hang_rules(options.rules)
@@ -186,7 +186,7 @@ def _judge_job(options: argparse.Namespace) -> int:
         )
         found = JobVerdict(verdict, evidence, all_ranks)
         if found.first or verdict.state == "ended":
-            from rankdbg.investigations.verdicts_with_logs import with_logs
+            from rankdbg.investigations.hangs.verdicts_with_logs import with_logs
 
             found = with_logs(found, session, options.job)
         _show(found, options, session.cluster.target, session.cluster.saved)

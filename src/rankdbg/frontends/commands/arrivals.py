@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from rankdbg.frontends.commands.lines import InputLines
 from rankdbg.frontends.reports.casts import print_cast
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.casts import CastOutputs
-from rankdbg.investigations.stop_sources import Sources
+from rankdbg.investigations.stops.casts import CastOutputs
+from rankdbg.investigations.stops.stop_sources import Sources
 from rankdbg.types import ProcessKey, Rank, Reply, Silence
 from rankdbg.wire.answers import StopReport
 

@@ -11,8 +11,8 @@ from rankdbg.frontends.commands.lines import InputLines
 from rankdbg.frontends.reports.sources import warn_of_differences
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.rank_labels import named
-from rankdbg.investigations.stop_addresses import StopAddress, command, has_several_actors
-from rankdbg.investigations.stop_sources import Sources
+from rankdbg.investigations.stops.stop_addresses import StopAddress, command, has_several_actors
+from rankdbg.investigations.stops.stop_sources import Sources
 from rankdbg.session import Session
 from rankdbg.types import Answer, Rank, Reply, Silence
 from rankdbg.wire.answers import StopReport

@@ -17,17 +17,17 @@ from rankdbg.frontends.reports.sources import warn_of_differences
 from rankdbg.frontends.reports.stacks import print_stacks
 from rankdbg.frontends.reports.stops import print_pauses, print_stops
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations import break_places
 from rankdbg.investigations.answers import Answers
-from rankdbg.investigations.break_answers import BreakList, BreaksCleared, BreakSet
-from rankdbg.investigations.breaks import clear_breaks, set_break
-from rankdbg.investigations.casts import CastOutputs
-from rankdbg.investigations.debugger_commands import check_command
 from rankdbg.investigations.expressions import check_expression
-from rankdbg.investigations.merged_stacks import MergedStacks
-from rankdbg.investigations.stop_addresses import StopAddress, command, parse_address
-from rankdbg.investigations.stop_sources import Sources
-from rankdbg.investigations.stopped_ranks import PausedRanks, RankStops
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
+from rankdbg.investigations.stops import break_places
+from rankdbg.investigations.stops.break_answers import BreakList, BreaksCleared, BreakSet
+from rankdbg.investigations.stops.breaks import clear_breaks, set_break
+from rankdbg.investigations.stops.casts import CastOutputs
+from rankdbg.investigations.stops.debugger_commands import check_command
+from rankdbg.investigations.stops.stop_addresses import StopAddress, command, parse_address
+from rankdbg.investigations.stops.stop_sources import Sources
+from rankdbg.investigations.stops.stopped_ranks import PausedRanks, RankStops
 from rankdbg.session import Session
 from rankdbg.text.amounts import counted
 from rankdbg.types import Rank
@@ -255,9 +255,9 @@ class Commands:
 
     def _why(self, rest: str) -> None:
         from rankdbg.frontends.reports.verdicts import print_verdict
-        from rankdbg.investigations.further_looks import find_verdict
-        from rankdbg.investigations.hang_investigation import HangInvestigation
-        from rankdbg.investigations.job_verdicts import JobVerdict
+        from rankdbg.investigations.hangs.further_looks import find_verdict
+        from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+        from rankdbg.investigations.hangs.job_verdicts import JobVerdict
         from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
         ranks, all_ranks = self._chosen(rest)

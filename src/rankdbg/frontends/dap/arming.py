@@ -2,7 +2,7 @@
 
 Sessions that are opened together are held back until each is configured (held_breakpoints.py). Then
 each rank is given its breakpoints, behind a gate; and the gates of all ranks are opened at a step
-that none of them has reached (investigations/breaks.py).
+that none of them has reached (investigations/stops/breaks.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.dap.child import ChildSession
-from rankdbg.investigations.breaks import open_gates
+from rankdbg.investigations.stops.breaks import open_gates
 from rankdbg.process.identity import WAITS_FOR_EDITOR
 from rankdbg.session import Session
 from rankdbg.types import ProcessKey, Rank

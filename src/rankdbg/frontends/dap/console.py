@@ -13,7 +13,7 @@ from rankdbg.frontends.dap.hub import Hub
 from rankdbg.frontends.dap.protocol import Connection, Message
 from rankdbg.frontends.reports.stops import print_pauses
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.stopped_ranks import PausedRanks
+from rankdbg.investigations.stops.stopped_ranks import PausedRanks
 
 HELP = """\
 ranks(tp=0)             open sessions for these ranks only

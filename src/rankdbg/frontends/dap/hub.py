@@ -24,9 +24,9 @@ from rankdbg.frontends.dap.protocol import Connection, Message
 from rankdbg.frontends.dap.settings import AttachSettings
 from rankdbg.frontends.reports.stops import print_limits
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.rank_debuggers import open_debugger
 from rankdbg.investigations.rank_labels import named
-from rankdbg.investigations.stopped_ranks import OperationLimits
+from rankdbg.investigations.stops.rank_debuggers import open_debugger
+from rankdbg.investigations.stops.stopped_ranks import OperationLimits
 from rankdbg.selection import format_ranks
 from rankdbg.session import Session
 from rankdbg.types import ProcessKey, Rank

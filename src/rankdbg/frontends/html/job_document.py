@@ -10,10 +10,10 @@ from rankdbg.frontends.html.lane_views import LaneViews
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.html.stack_views import StackViews
 from rankdbg.frontends.html.verdict_views import verdict_view
-from rankdbg.investigations.collective_waits import CollectiveWaits
-from rankdbg.investigations.collective_words import capital
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.merged_stacks import MergedStacks
+from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
+from rankdbg.investigations.collectives.collective_words import capital
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.judgement import Verdict
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from rankdbg.frontends.html.document import Lane, LaneRow
 from rankdbg.frontends.html.rank_table import RankTable
-from rankdbg.investigations import collective_words as words
-from rankdbg.investigations.collective_waits import CollectiveWaits
-from rankdbg.investigations.world_waits import GroupRow, WorldWaits
+from rankdbg.investigations.collectives import collective_words as words
+from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
+from rankdbg.investigations.collectives.world_waits import GroupRow, WorldWaits
 from rankdbg.process.dimensions import dimension_of
 from rankdbg.verdicts.collectives.process_groups import ProcessGroup
 from rankdbg.verdicts.collectives.traces import Operation

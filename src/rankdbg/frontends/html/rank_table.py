@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from rankdbg.frontends.html.document import RankColumns, RankSet
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.selection import format_numbers
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.hangs.evidence import Seen

@@ -15,7 +15,7 @@ from rankdbg.frontends.html.document import (
     ThreadView,
 )
 from rankdbg.frontends.html.rank_table import RankTable
-from rankdbg.investigations.job_verdicts import JobVerdict, row_text
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict, row_text
 from rankdbg.process.user_code import innermost_user_frame, is_user_code
 from rankdbg.types import Frame, Rank
 from rankdbg.verdicts.hangs.evidence import Seen

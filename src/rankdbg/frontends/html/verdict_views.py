@@ -11,9 +11,9 @@ from rankdbg.frontends.html.document import ChainEdge, ChainNode, Fact, VerdictV
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.reports.doctor import print_diagnosis
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.collective_words import capital
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.wait_graphs import GraphEdge, GraphNode, WaitGraph, graph_of
+from rankdbg.investigations.collectives.collective_words import capital
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.wait_graphs import GraphEdge, GraphNode, WaitGraph, graph_of
 from rankdbg.text.cutting import cut
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.accusations import Accusation

@@ -16,12 +16,12 @@ from rankdbg.frontends.mcp import texts
 from rankdbg.frontends.mcp.read_only import check_read_only
 from rankdbg.investigations.connection import JobConnection
 from rankdbg.investigations.documents import json_text
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.verdicts_with_logs import of_ended_job
 from rankdbg.investigations.job_view import JobView
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
-from rankdbg.investigations.node_health import read_kernels
+from rankdbg.investigations.nodes.node_health import read_kernels
 from rankdbg.investigations.replicas.results import KINDS
-from rankdbg.investigations.verdicts_with_logs import of_ended_job
 
 Document = dict[str, Any]
 

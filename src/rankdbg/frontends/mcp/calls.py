@@ -16,8 +16,8 @@ from rankdbg.frontends.mcp.sharing import SharedConnection, SharedConnections
 from rankdbg.frontends.mcp.tools import BY_NAME, TOOLS, Tool
 from rankdbg.frontends.reaching import default_target
 from rankdbg.investigations.documents import finite
+from rankdbg.investigations.hangs.verdicts_with_logs import of_ended_job
 from rankdbg.investigations.logs.ended_jobs import diagnose_ended
-from rankdbg.investigations.verdicts_with_logs import of_ended_job
 
 ALL = "all"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.mcp.asking import Answered, Call
-from rankdbg.investigations.break_answers import BreakList, BreaksCleared, BreakSet
+from rankdbg.investigations.stops.break_answers import BreakList, BreaksCleared, BreakSet
 
 
 def set_break(call: Call) -> Answered:

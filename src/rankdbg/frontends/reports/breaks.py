@@ -6,8 +6,8 @@ from typing import Any
 
 from rankdbg.frontends.reports.ranks import print_silent
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.break_answers import BreakAnswers
 from rankdbg.investigations.rank_labels import label
+from rankdbg.investigations.stops.break_answers import BreakAnswers
 
 
 def print_breaks(terminal: Terminal, answers: BreakAnswers[Any]) -> None:

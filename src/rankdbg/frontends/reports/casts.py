@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rankdbg.frontends.reports.ranks import print_silent
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.casts import CastOutputs, shown_output
 from rankdbg.investigations.rank_labels import label
+from rankdbg.investigations.stops.casts import CastOutputs, shown_output
 
 
 def print_cast(terminal: Terminal, outputs: CastOutputs) -> None:

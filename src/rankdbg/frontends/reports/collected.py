@@ -7,7 +7,7 @@ from collections import Counter
 
 from rankdbg.frontends.reports.rows import print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut_path
-from rankdbg.investigations.collected_files import CollectedFiles
+from rankdbg.investigations.nodes.collected_files import CollectedFiles
 from rankdbg.text.escapes import visible_line
 
 _WORDS = {"crash": "crash file", "included": "other file"}

@@ -6,9 +6,9 @@ import textwrap
 
 from rankdbg.frontends.reports.ranks import marked, print_silent
 from rankdbg.frontends.terminal import Terminal, cut
-from rankdbg.investigations import collective_words as words
-from rankdbg.investigations.collective_waits import CollectiveWaits
-from rankdbg.investigations.world_waits import WorldWaits
+from rankdbg.investigations.collectives import collective_words as words
+from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
+from rankdbg.investigations.collectives.world_waits import WorldWaits
 from rankdbg.selection import format_ranks, quoted
 from rankdbg.text.escapes import visible
 from rankdbg.verdicts.collectives.process_groups import ProcessGroup

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.reports.wait_graphs import NOTHING
-from rankdbg.investigations.wait_graphs import GraphNode, WaitGraph
+from rankdbg.investigations.hangs.wait_graphs import GraphNode, WaitGraph
 from rankdbg.text.escapes import visible_line
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rankdbg.frontends.reports.rows import print_row
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.node_states import NodeStates
+from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.text.amounts import in_bytes
 from rankdbg.wire.node_answers import Gpu
 

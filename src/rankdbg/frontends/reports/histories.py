@@ -7,9 +7,9 @@ from typing import Any
 
 from rankdbg.frontends.reports.rows import print_row, print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut
-from rankdbg.investigations.history_records import who
-from rankdbg.investigations.history_words import event_text, marks_text
-from rankdbg.investigations.rank_histories import JobHistory, ShownDeparture
+from rankdbg.investigations.histories.history_records import who
+from rankdbg.investigations.histories.history_words import event_text, marks_text
+from rankdbg.investigations.histories.rank_histories import JobHistory, ShownDeparture
 from rankdbg.investigations.rank_labels import named
 from rankdbg.text.escapes import visible_line
 from rankdbg.types import Answer, Rank, Reply

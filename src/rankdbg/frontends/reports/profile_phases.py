@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.profile_phases import PhaseTable
+from rankdbg.investigations.profiles.profile_phases import PhaseTable
 from rankdbg.profiles.step_phases import SimilarRanks
 from rankdbg.verdicts.rules.profile_rules import OTHER
 

@@ -7,9 +7,9 @@ import statistics
 from rankdbg.frontends.reports.profile_phases import print_phase_table
 from rankdbg.frontends.reports.ranks import marked, print_silent
 from rankdbg.frontends.terminal import Terminal, cut
-from rankdbg.investigations import profile_files
-from rankdbg.investigations.job_profiles import JobProfile, percent
-from rankdbg.investigations.profiling import ENDINGS
+from rankdbg.investigations.profiles import profile_files
+from rankdbg.investigations.profiles.job_profiles import JobProfile, percent
+from rankdbg.investigations.profiles.profiling import ENDINGS
 from rankdbg.investigations.rank_labels import label
 from rankdbg.profiles.comparing import ProfileRow
 from rankdbg.text.amounts import in_bytes

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.stop_sources import SourceDifference
+from rankdbg.investigations.stops.stop_sources import SourceDifference
 from rankdbg.types import Rank
 
 

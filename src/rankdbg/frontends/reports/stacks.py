@@ -5,9 +5,9 @@ from __future__ import annotations
 from rankdbg.frontends.reports.ranks import marked, print_silent
 from rankdbg.frontends.reports.rows import print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut
-from rankdbg.investigations.child_stacks import ChildStacks
 from rankdbg.investigations.html import TreeLine
-from rankdbg.investigations.merged_stacks import MergedStacks
+from rankdbg.investigations.stacks.child_stacks import ChildStacks
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 from rankdbg.process.user_code import innermost_user_frame
 from rankdbg.text.escapes import visible
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rankdbg.frontends.reports.ranks import print_silent
 from rankdbg.frontends.terminal import Terminal, cut, cut_path
 from rankdbg.investigations.rank_labels import label
-from rankdbg.investigations.stopped_ranks import OperationLimits, PausedRanks, RankStops
+from rankdbg.investigations.stops.stopped_ranks import OperationLimits, PausedRanks, RankStops
 from rankdbg.text.escapes import visible_line
 
 _THREAD = 16  # characters of a thread's name, where there is little room

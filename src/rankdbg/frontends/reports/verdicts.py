@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable
 
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.job_verdicts import JobVerdict, row_text
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict, row_text
 from rankdbg.investigations.rank_labels import label
 from rankdbg.text.escapes import visible
 from rankdbg.verdicts.hangs.accusations import Accusation

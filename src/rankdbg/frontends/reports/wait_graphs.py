@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable
 
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.wait_graphs import GraphEdge, WaitGraph
+from rankdbg.investigations.hangs.wait_graphs import GraphEdge, WaitGraph
 from rankdbg.text.escapes import visible_line
 
 NOTHING = "no waits to draw: no rank is known to wait for another rank, thread or process"

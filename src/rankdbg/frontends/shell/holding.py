@@ -7,7 +7,7 @@ import sys
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.reports.stops import print_limits
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.stopped_ranks import OperationLimits
+from rankdbg.investigations.stops.stopped_ranks import OperationLimits
 from rankdbg.session import Session
 from rankdbg.types import Rank
 

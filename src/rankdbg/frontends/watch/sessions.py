@@ -9,7 +9,7 @@ from collections.abc import Callable
 from rankdbg.frontends.reaching import default_target, open_session
 from rankdbg.frontends.reports.verdicts import print_verdict
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.session import Session
 
 

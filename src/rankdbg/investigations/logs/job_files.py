@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rankdbg.errors import NodeFailed, NoJob, NoLogs, RankdbgError
-from rankdbg.investigations.node_health import (
+from rankdbg.investigations.nodes.node_health import (
     DAY,
     Gpus,
     Healths,

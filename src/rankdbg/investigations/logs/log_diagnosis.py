@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.logs.job_files import JobState
 from rankdbg.investigations.logs.rank_phases import RankPhases
-from rankdbg.investigations.node_states import NodeStates
+from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.results import Result
 from rankdbg.logs.patterns import FileScan
 from rankdbg.process.masking import mask_text

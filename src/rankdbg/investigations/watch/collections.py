@@ -20,10 +20,10 @@ from typing import Any
 from rankdbg.errors import RankdbgError
 from rankdbg.files import private_files
 from rankdbg.investigations.documents import json_text
-from rankdbg.investigations.further_looks import find_verdict
-from rankdbg.investigations.hang_investigation import HangInvestigation
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.merged_stacks import kernel_lines
+from rankdbg.investigations.hangs.further_looks import find_verdict
+from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.stacks.merged_stacks import kernel_lines
 from rankdbg.session import Session
 from rankdbg.text.escapes import visible
 from rankdbg.types import Rank, Silence

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rankdbg.errors import NoJob, RankdbgError
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.stillness import Stillness
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.watch.collections import (
     Collection,
     Folders,
@@ -22,6 +21,7 @@ from rankdbg.investigations.watch.collections import (
 )
 from rankdbg.investigations.watch.notifying import tell
 from rankdbg.investigations.watch.reconnecting import Reaching, WatchFailures
+from rankdbg.investigations.watch.stillness import Stillness
 from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.session import Session
 from rankdbg.text.amounts import duration

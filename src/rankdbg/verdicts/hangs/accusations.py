@@ -9,9 +9,9 @@ from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.collectives.culprits import Culprit
 from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign, fix_for
-from rankdbg.verdicts.hangs.store_links import KEY
-from rankdbg.verdicts.hangs.thread_links import is_certain_circle, is_circle, is_copied, is_task
-from rankdbg.verdicts.hangs.wait_links import (
+from rankdbg.verdicts.waits.store_links import KEY
+from rankdbg.verdicts.waits.thread_links import is_certain_circle, is_circle, is_copied, is_task
+from rankdbg.verdicts.waits.wait_links import (
     MOUNT,
     MUTEX,
     Link,

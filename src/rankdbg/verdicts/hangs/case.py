@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from rankdbg.types import ProcessKey
-from rankdbg.verdicts.hangs import ray_culprits, wait_chains, work_waits
+from rankdbg.verdicts.hangs import ray_culprits, work_waits
 from rankdbg.verdicts.hangs.evidence import Evidence
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
 from rankdbg.verdicts.hangs.ray_culprits import RayFindings
-from rankdbg.verdicts.hangs.wait_links import LOCK_OF_FILE, ProcessPlace, last_of, place_of
+from rankdbg.verdicts.waits import wait_chains
+from rankdbg.verdicts.waits.wait_links import LOCK_OF_FILE, ProcessPlace, last_of, place_of
 
 WAITING = ("collective", "store")
 FOR_PROCESSES = "waits-for-processes"

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.hang_rules import HangRule
-from rankdbg.verdicts.hangs.thread_links import NO_THREAD
-from rankdbg.verdicts.hangs.wait_chains import NO_OTHER
-from rankdbg.verdicts.hangs.wait_links import Link, place_of
+from rankdbg.verdicts.waits.thread_links import NO_THREAD
+from rankdbg.verdicts.waits.wait_chains import NO_OTHER
+from rankdbg.verdicts.waits.wait_links import Link, place_of
 
 CIRCLE = HangRule(
     cause="wait-circle",

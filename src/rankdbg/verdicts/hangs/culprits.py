@@ -23,9 +23,9 @@ from rankdbg.verdicts.hangs.evidence import why_ended
 from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, UNKNOWN, Sign
 from rankdbg.verdicts.hangs.store_circles import name_both_sides
-from rankdbg.verdicts.hangs.thread_links import is_certain_circle
-from rankdbg.verdicts.hangs.wait_links import place_of
 from rankdbg.verdicts.hangs.work_waits import LONG_SLEEP
+from rankdbg.verdicts.waits.thread_links import is_certain_circle
+from rankdbg.verdicts.waits.wait_links import place_of
 
 
 def find(case: Case) -> list[Accusation]:

@@ -20,9 +20,9 @@ from rankdbg.verdicts.collectives.worlds import World
 from rankdbg.verdicts.hangs import progress
 from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
-from rankdbg.verdicts.hangs.ray_waits import RayEvidence
-from rankdbg.verdicts.hangs.unanswered import Unanswered
-from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
+from rankdbg.verdicts.waits.ray_waits import RayEvidence
+from rankdbg.verdicts.waits.unanswered import Unanswered
+from rankdbg.verdicts.waits.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Vitals
 
 Frames = tuple[Frame, ...]

@@ -19,7 +19,7 @@ from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule, Role, Sign
 from rankdbg.verdicts.hangs.patience import PATIENCE, WATCHED, seconds_needed, weighed_as
 from rankdbg.verdicts.hangs.ray_culprits import Awaited, RayFindings
-from rankdbg.verdicts.hangs.wait_links import ProcessPlace
+from rankdbg.verdicts.waits.wait_links import ProcessPlace
 
 # By dumps alone: `waiting` for a rank that may be at work; `unclear`: no rank waits for another.
 State = Literal["stuck", "moving", "idle", "starting", "ending", "ended", "waiting", "unclear"]

@@ -12,8 +12,8 @@ from rankdbg.verdicts.hangs.case import AT_GPU, WAITING
 from rankdbg.verdicts.hangs.chain_ends import ends_for_good
 from rankdbg.verdicts.hangs.evidence import Seen
 from rankdbg.verdicts.hangs.hang_rules import ROLES, Role, Sign
-from rankdbg.verdicts.hangs.thread_links import is_circle
-from rankdbg.verdicts.hangs.wait_links import Link
+from rankdbg.verdicts.waits.thread_links import is_circle
+from rankdbg.verdicts.waits.wait_links import Link
 
 # Others have waited for this long before a rank that is at work is accused; and for so many
 # times as long as they usually do, where that is known.

@@ -12,14 +12,14 @@ from rankdbg.verdicts.hangs.accusations import Accusation, accuse
 from rankdbg.verdicts.hangs.child_signs import find_sign
 from rankdbg.verdicts.hangs.evidence import Evidence
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule, Sign
-from rankdbg.verdicts.hangs.ray_waits import (
+from rankdbg.verdicts.waits.ray_waits import (
     QUEUE_ACTOR,
     RayEvidence,
     WaitEnd,
     find_ends,
     resources_text,
 )
-from rankdbg.verdicts.hangs.wait_links import Link, ProcessPlace, place_of, process_at
+from rankdbg.verdicts.waits.wait_links import Link, ProcessPlace, place_of, process_at
 from rankdbg.wire.ray_tables import RayFunction, RayTask
 
 IN_RAY = "waits-for-ray"

@@ -10,8 +10,8 @@ from rankdbg.text.amounts import in_bytes
 from rankdbg.verdicts.hangs import ray_causes
 from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule
-from rankdbg.verdicts.hangs.ray_waits import RayEvidence, WaitEnd
-from rankdbg.verdicts.hangs.wait_links import Link, Party, ProcessPlace, process_at
+from rankdbg.verdicts.waits.ray_waits import RayEvidence, WaitEnd
+from rankdbg.verdicts.waits.wait_links import Link, Party, ProcessPlace, process_at
 from rankdbg.wire.ray_tables import RayFileWait, Raylet, RayPull
 
 # An object's id ends with the id of its job, and a number.

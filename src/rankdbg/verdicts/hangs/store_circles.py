@@ -8,8 +8,8 @@ from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.accusations import Accusation, in_order
 from rankdbg.verdicts.hangs.case import Case
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
-from rankdbg.verdicts.hangs.store_links import KEY
-from rankdbg.verdicts.hangs.wait_links import Link, place_of, process_at
+from rankdbg.verdicts.waits.store_links import KEY
+from rankdbg.verdicts.waits.wait_links import Link, place_of, process_at
 
 TOO_LATE = HangRule(
     cause="store-key-set-too-late",

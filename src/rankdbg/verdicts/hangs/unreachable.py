@@ -11,7 +11,7 @@ from rankdbg.verdicts.hangs import starting
 from rankdbg.verdicts.hangs.accusations import Accusation, in_order
 from rankdbg.verdicts.hangs.case import WAITING, Case
 from rankdbg.verdicts.hangs.hang_rules import HangRule
-from rankdbg.verdicts.hangs.unanswered import Unanswered, fewest
+from rankdbg.verdicts.waits.unanswered import Unanswered, fewest
 
 MASTER = HangRule(
     cause="master-unreachable",

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from rankdbg.verdicts.hangs.chain_ends import ends_for_good
 from rankdbg.verdicts.hangs.hang_rules import Sign
-from rankdbg.verdicts.hangs.wait_links import Link, ProcessPlace, place_of
+from rankdbg.verdicts.waits.wait_links import Link, ProcessPlace, place_of
 from rankdbg.wire.node_answers import AwaitedThing
 
 LONG_SLEEP = 60.0  # seconds: no poll and no retry

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rankdbg.frontends.cli.check import _print
-from rankdbg.investigations.node_checks import NodeChecks
+from rankdbg.investigations.nodes.node_checks import NodeChecks
 from rankdbg.wire.node_answers import CheckFinding, CheckResult
 
 LONG = "not installed; rankdbg sends its own when a question needs"

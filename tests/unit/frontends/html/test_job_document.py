@@ -11,9 +11,9 @@ from rankdbg.frontends.html.document import PageDocument
 from rankdbg.frontends.html.job_document import PageOrigin, document_of, document_of_stacks
 from rankdbg.frontends.html.page_files import page_text
 from rankdbg.frontends.html.verdict_views import folded
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.merged_stacks import MergedStacks
-from rankdbg.investigations.wait_graphs import GraphEdge, GraphNode, WaitGraph
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.wait_graphs import GraphEdge, GraphNode, WaitGraph
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 from rankdbg.types import Frame, ProcessKey, Rank, Sampled, Silence, Stack
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.judgement import Verdict, judge

@@ -16,9 +16,9 @@ from rankdbg.frontends.mcp.calls import Calls, Reply, ServerSettings
 from rankdbg.frontends.mcp.job_text import clean_text
 from rankdbg.frontends.mcp.sharing import SharedConnections
 from rankdbg.frontends.mcp.tools import BY_NAME
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.job_lists import JobList
-from rankdbg.investigations.job_verdicts import JobVerdict
-from rankdbg.investigations.merged_stacks import MergedStacks
+from rankdbg.investigations.stacks.merged_stacks import MergedStacks
 from rankdbg.session import Sampled
 from rankdbg.types import Frame, ProcessKey, Rank, Silence, Stack
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen

@@ -15,7 +15,7 @@ from rankdbg.errors import BadInput
 from rankdbg.frontends.reports.graph_files import dot, save_graph, svg
 from rankdbg.frontends.reports.wait_graphs import MOST_LINES, NOTHING, print_graph
 from rankdbg.frontends.terminal import Terminal
-from rankdbg.investigations.wait_graphs import GraphEdge, GraphNode, WaitGraph
+from rankdbg.investigations.hangs.wait_graphs import GraphEdge, GraphNode, WaitGraph
 
 CHAIN = WaitGraph(
     (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rankdbg.errors import RuleError
-from rankdbg.investigations.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.collectives.culprits import judge as judge_collectives
 from rankdbg.verdicts.collectives.traces import read_trace
@@ -18,8 +18,8 @@ from rankdbg.verdicts.hangs.gpu_kernels import Kernel
 from rankdbg.verdicts.hangs.gpu_signs import GpuSign
 from rankdbg.verdicts.hangs.hang_rules import Known, find_sign, in_order, load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
-from rankdbg.verdicts.hangs.unanswered import Unanswered
-from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
+from rankdbg.verdicts.waits.unanswered import Unanswered
+from rankdbg.verdicts.waits.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Child, ThreadOwner, ThreadWaits, Vitals, WaitingThread
 from rankdbg.wire.node_answers import AwaitedThing, WaitingProcess, WaitOwners
 

@@ -11,7 +11,7 @@ from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from rankdbg.verdicts.hangs.judgement import judge
-from rankdbg.verdicts.hangs.unanswered import Unanswered, between, fewest
+from rankdbg.verdicts.waits.unanswered import Unanswered, between, fewest
 from rankdbg.wire.answers import Vitals
 from rankdbg.wire.node_answers import Addresses
 

@@ -14,7 +14,7 @@ from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
-from rankdbg.verdicts.hangs.wait_chains import OwnerEvidence
+from rankdbg.verdicts.waits.wait_chains import OwnerEvidence
 from rankdbg.wire.answers import Vitals
 from rankdbg.wire.node_answers import AwaitedThing, WaitingProcess, WaitOwners
 

@@ -1,0 +1,1 @@
+"""Who is missing from which collective: what ranks recorded, as a value and in words."""

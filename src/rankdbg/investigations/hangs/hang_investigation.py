@@ -1,0 +1,474 @@
+"""HangInvestigation at a job that may hang: questions to its ranks -> the evidence for a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from rankdbg.errors import RankdbgError
+from rankdbg.investigations.collectives.live_traces import recorded_by
+from rankdbg.investigations.hangs import readings
+from rankdbg.investigations.hangs.ray_looks import RayLook
+from rankdbg.session import Sampled, Session
+from rankdbg.session.samples import child_process
+from rankdbg.types import Answer, ProcessKey, Rank, Silence, Stack
+from rankdbg.verdicts.collectives.nccl_counts import traces_of
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
+from rankdbg.verdicts.hangs import gpu_signs
+from rankdbg.verdicts.hangs.evidence import Evidence, Seen
+from rankdbg.verdicts.hangs.gpu_kernels import Kernel
+from rankdbg.verdicts.waits import unanswered
+from rankdbg.verdicts.waits.thread_links import have_tasks_moved, native_ids
+from rankdbg.verdicts.waits.unanswered import Unanswered
+from rankdbg.verdicts.waits.wait_chains import OwnerEvidence, unjoined
+from rankdbg.verdicts.waits.wait_links import ProcessPlace, place_of
+from rankdbg.wire.answers import Child, ThreadWaits, Vitals
+from rankdbg.wire.node_answers import Gpu, NcclCommunicator, WaitOwners
+
+# Processes that owe something to a rank, and are asked for whom their threads wait.
+MOST_OWNERS = 16
+# Nodes that are asked for what NCCL knows, one after the other: each knows the same.
+MOST_ASKED = 2
+# Launches of a graph of CUDA differ only in the warp, which may be the same by chance.
+FURTHER_LOOKS_AT_KERNELS = 3
+
+
+class HangInvestigation:
+    """The evidence about some ranks, from one or several looks."""
+
+    def __init__(
+        self,
+        session: Session,
+        ranks: Sequence[Rank],
+        all_ranks: Sequence[Rank],
+        outside: bool = False,
+    ) -> None:
+        self._session = session
+        self._all_ranks = all_ranks
+        chosen = {rank.process for rank in ranks}
+        self._others = [rank for rank in all_ranks if rank.process not in chosen]
+        self._alive = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
+        self._gone = [rank for rank in ranks if rank.state in ("gone", "zombie")]
+        self._outside = outside
+        self._samples: dict[ProcessKey, list[tuple[Stack, ...]]] = {}
+        self._gil: dict[ProcessKey, str] = {}
+        self._why: dict[ProcessKey, str] = {}
+        # Agents that have not answered, until they answer again: each question to one of them takes
+        # as long as the timeout. A process that holds the GIL or is stopped has such an agent.
+        self._mute = {rank.process: rank.detail for rank in all_ranks if rank.state == "blocked"}
+        self._native: dict[ProcessKey, tuple[Stack, ...]] = {}
+        self._gpus: dict[str, Sequence[Gpu]] = {}
+        self._kernels: dict[ProcessKey, list[Kernel]] = {}
+        self._masters: dict[ProcessKey, str] = {}
+        self._names_group: dict[ProcessKey, bool] = {}
+        self._parents: set[ProcessKey] = set()  # those whose children are looked at
+        self._children: dict[ProcessKey, Rank] = {}
+        self._variables: dict[
+            ProcessKey, list[readings.Variables]
+        ] = {}  # of those that are followed
+        self._variables_from: dict[ProcessKey, str] = {}  # by which of them they were first read
+        self._helpers: list[Rank] = []  # no ranks, but at the end of a rank's wait
+        self._owners = OwnerEvidence()
+        self._unanswered: Sequence[Unanswered] = ()
+        self._tasks_moved: set[ProcessKey] = set()
+        self._served: dict[ProcessKey, set[str]] = {}  # threads that get what they wait for
+        self._ray = RayLook(session, all_ranks, outside)
+        self._steps = {rank.process: rank.step for rank in ranks}
+        self._before = self._vitals()
+        self._after = self._before
+        self._first_traces = self._traces()
+        self._traces_now = self._first_traces
+        self._nccl: list[Sequence[NcclCommunicator]] = []  # of each look
+
+    def watch(self, seconds: float, samples: int) -> None:
+        """Take this many samples, spread over `seconds`."""
+        self._look_at_nccl()
+        seen, silent = self._session.stacks(
+            [*self._alive, *self._helpers, *self._children.values()],
+            threads="all",
+            samples=samples,
+            interval=seconds / max(1, samples - 1),
+            engine="py-spy" if self._outside else "agent",
+        )
+        for sampled in seen:
+            self._keep(sampled)
+        for silence in silent:
+            self._why[silence.rank.process] = silence.reason
+        self._traces_now = self._traces()
+        self._after = self._vitals()
+        self._look_at_nccl()
+        self._look_at_variables()
+        self._look_at_tasks()
+        self._look_at_served_threads()
+        self._ray.look(self._alive)
+        for node, told in self._session.gpus().items():
+            if not isinstance(told, RankdbgError):
+                self._gpus[node] = told.gpus
+
+    def _look_at_nccl(self) -> None:
+        """Only if no recorder shows more. Any one node answers for the whole job."""
+        if any(each.trace.operations for each in self._traces_now.values()):
+            return
+        by_host: dict[str, list[Rank]] = {}
+        for rank in self._alive:
+            by_host.setdefault(rank.host, []).append(rank)
+        for ranks in list(by_host.values())[:MOST_ASKED]:
+            for answer in self._session.nccl_states(ranks):
+                if isinstance(answer, Answer) and answer.value.communicators:
+                    self._nccl.append(answer.value.communicators)
+                    return
+
+    def _keep(self, sampled: Sampled) -> None:
+        key = sampled.rank.process
+        if sampled.source == "agent":
+            self._mute.pop(key, None)
+        self._samples.setdefault(key, []).extend(sampled.samples)
+        self._why[key] = sampled.why
+        self._gil[key] = sampled.gil
+
+    def look_natively(self, ranks: Sequence[Rank]) -> None:
+        with self._not_counted(ranks):
+            seen, _ = self._session.stacks(ranks, threads="main", samples=1, engine="native")
+        for sampled in seen:
+            if sampled.source in ("pystack", "gdb") and sampled.samples:
+                self._native[sampled.rank.process] = sampled.samples[-1]
+
+    @contextmanager
+    def _not_counted(self, ranks: Sequence[Rank]) -> Iterator[None]:
+        """A look that makes processes do something: to be stopped ends a wait, and an agent reads
+        files of source. That is not their progress."""
+        before = self._vitals_of(ranks)
+        yield
+        for process, after in self._vitals_of(ranks).items():
+            if process in before and process in self._before:
+                first = self._before[process]
+                self._before[process] = readings.without_ours(first, before[process], after)
+
+    def follow_variables(self, ranks: Sequence[Rank]) -> None:
+        """Compare the variables of these ranks from now on: what polls gives no other sign of
+        having left a wait and entered the next."""
+        self._variables.update({rank.process: [] for rank in ranks})
+        self._look_at_variables()
+
+    def _can_be_asked(self, ranks: Sequence[Rank]) -> list[Rank]:
+        """Without those whose agents do not answer; from outside all can be looked at."""
+        return [rank for rank in ranks if self._outside or rank.process not in self._mute]
+
+    def _look_at_variables(self) -> None:
+        looked_at = [*self._alive, *self._helpers, *self._children.values()]
+        followed = self._can_be_asked([r for r in looked_at if r.process in self._variables])
+        if not followed:
+            return
+        engine = "py-spy" if self._outside else "agent"
+        seen, _ = self._session.stacks(followed, threads="main", with_locals=True, engine=engine)
+        for sampled in seen:
+            process = sampled.rank.process
+            # The agent and py-spy write the same value in different ways.
+            if self._variables_from.setdefault(process, sampled.source) == sampled.source:
+                self._variables[process].append(readings.variables(sampled))
+
+    @property
+    def has_compared_variables(self) -> bool:
+        return all(len(looks) != 1 for looks in self._variables.values())
+
+    def look_at_kernels(self, rank: Rank, seconds: float, samples: int) -> None:
+        """The kernels on its GPUs, and which of them have ended `seconds` later. This stops the rank
+        for some moments and takes seconds itself."""
+        first = self._running_kernels(rank)
+        if not first:
+            return
+        self.watch(seconds, samples)
+        later: list[Sequence[Mapping[str, Any]]] = []
+        for _ in range(FURTHER_LOOKS_AT_KERNELS):
+            look = self._running_kernels(rank)
+            later += [look] if look is not None else []
+            self._kernels[rank.process] = readings.kernels(first, later)
+            if all(kernel.ended for kernel in self._kernels[rank.process]):
+                break
+
+    def _running_kernels(self, rank: Rank) -> Sequence[Mapping[str, Any]] | None:
+        with self._not_counted([rank]):
+            seen, _ = self._session.stacks([rank], threads="all", samples=1, engine="cuda")
+        return next((sampled.kernels for sampled in seen if sampled.source == "cuda-gdb"), None)
+
+    def look_at_masters(self, ranks: Sequence[Rank]) -> None:
+        """The address of each rank's store: rank 0 listens there, the others connect."""
+        engine = "py-spy" if self._outside else "agent"
+        seen, _ = self._session.stacks(ranks, threads="main", with_locals=True, engine=engine)
+        for sampled in seen:
+            self._masters[sampled.rank.process] = readings.master(sampled)
+
+    def look_at_groups(self, ranks: Sequence[Rank]) -> None:
+        """Whether the collectives that these are in are of a group that the program names."""
+        seen, _ = self._session.stacks(ranks, threads="main", with_locals=True, engine="py-spy")
+        for sampled in seen:
+            self._names_group[sampled.rank.process] = readings.names_group(sampled)
+
+    def add_children(self, ranks: Sequence[Rank]) -> None:
+        """Look at what runs below these too, from now on."""
+        for rank in ranks:
+            for child in self._after[rank.process].workers:
+                process = child_process(child, rank)
+                if child.start and process.state != "zombie":
+                    self._children[process.process] = process
+        self._parents |= {rank.process for rank in ranks}
+
+    def look_at_addresses(self, ranks: Sequence[Rank]) -> None:
+        """Which of these get no answer from which others."""
+        answers = self._session.addresses(ranks)
+        found = [(each.rank, each.value) for each in answers if isinstance(each, Answer)]
+        wanted = [ends[::-1] for _, its in found for ends in its.unanswered]
+        self._unanswered = unanswered.between(found, self._with_ends(wanted))
+
+    def look_at_owners(self, ranks: Sequence[Rank]) -> None:
+        """Who owes what these wait for; also across machines, if that is a rank of the job."""
+        owners = {
+            answer.rank.process: answer.value
+            for answer in self._session.wait_owners(ranks)
+            if isinstance(answer, Answer)
+        }
+        self._owners = replace(self._owners, owners=owners, ends=self._other_ends(owners))
+        if not self._outside:
+            self._read_threads(self._can_be_asked(_beside(ranks, owners)))
+
+    def _other_ends(self, owners: Mapping[ProcessKey, WaitOwners]) -> dict[tuple[str, str], Rank]:
+        return {**self._owners.ends, **self._with_ends(unjoined(owners.values()))}
+
+    def _with_ends(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Rank]:
+        """The ranks that have these connections."""
+        ends: dict[tuple[str, str], Rank] = {}
+        for answer in self._session.wait_owners(self._alive, wanted) if wanted else ():
+            if isinstance(answer, Answer):
+                ends.update(dict.fromkeys(answer.value.holds, answer.rank))
+        return ends
+
+    def look_at_threads(self, ranks: Sequence[Rank]) -> None:
+        """Which of their threads owe what these wait for, and what those wait for: by agents, and
+        of mutexes by the kernel."""
+        in_futex = [rank for rank in ranks if self._after[rank.process].call == "futex"]
+        # One that holds the GIL does not let its agent answer.
+        known = self._can_be_asked([rank for rank in ranks if not self._gil.get(rank.process)])
+        answer = [rank for rank in known if rank.agent and not self._outside]
+        with self._not_counted(known):
+            self._read_threads(answer, in_futex, [rank for rank in known if rank not in answer])
+
+    def _read_threads(
+        self,
+        ranks: Sequence[Rank],
+        in_futex: Sequence[Rank] = (),
+        without_agents: Sequence[Rank] = (),
+    ) -> None:
+        """Of ranks with agents and without; and what the main threads of others wait for."""
+        waits = self._thread_waits(ranks) | self._thread_waits(without_agents, outside=True)
+        wanted = {rank.process: [rank.pid] for rank in in_futex}
+        for process, each in waits.items():
+            wanted[process] = [*wanted.get(process, ()), *native_ids(each)]
+        asked = {rank.process: rank for rank in (*ranks, *in_futex, *without_agents)}
+        behind = [rank for process, rank in asked.items() if wanted.get(process)]
+        threads = [(rank.pid, thread) for rank in behind for thread in wanted[rank.process]]
+        found = {
+            answer.rank.process: answer.value
+            for answer in (self._session.wait_owners(behind, threads=threads) if behind else ())
+            if isinstance(answer, Answer)
+        }
+        self._owners = replace(
+            self._owners,
+            ends=self._other_ends(found),
+            threads={**self._owners.threads, **waits},
+            of_threads={**self._owners.of_threads, **found},
+        )
+
+    def _thread_waits(
+        self, ranks: Sequence[Rank], outside: bool = False
+    ) -> dict[ProcessKey, ThreadWaits]:
+        return {
+            answer.rank.process: answer.value
+            for answer in (self._session.thread_waits(ranks, outside) if ranks else ())
+            if isinstance(answer, Answer)
+        }
+
+    def _look_at_tasks(self) -> None:
+        """Whether those of event loops still wait for what they waited for before."""
+        before = self._owners.threads
+        loops = {p for p, waits in before.items() if any(each.task for each in waits.threads)}
+        ranks = self._can_be_asked(
+            [rank for rank in self._alive if rank.process in loops - self._tasks_moved]
+        )
+        for answer in self._session.thread_waits(ranks) if ranks else ():
+            process = answer.rank.process
+            if isinstance(answer, Answer) and have_tasks_moved(before[process], answer.value):
+                self._tasks_moved.add(process)
+
+    @property
+    def follows_threads(self) -> bool:
+        """Whether another look would tell if a thread gets what it waits for."""
+        return any(told.threads for told in self._owners.of_threads.values())
+
+    def _look_at_served_threads(self) -> None:
+        """Whether those at the end of a chain have been woken since they were first looked at."""
+        first = {
+            (process, thread.native): thread
+            for process, told in self._owners.of_threads.items()
+            for thread in told.threads
+            if thread.native != process.pid and not thread.mutex
+        }
+        ranks = [rank for rank in self._alive if any(rank.process == p for p, _ in first)]
+        if not ranks:
+            return
+        asked = [(process.pid, native) for process, native in first]
+        for answer in self._session.wait_owners(ranks, threads=asked):
+            if isinstance(answer, Answer):
+                process = answer.rank.process
+                names = {
+                    t.native: t.name for t in self._owners.threads[process].threads if t.native
+                }
+                self._served.setdefault(process, set()).update(
+                    names[thread.native]
+                    for thread in answer.value.threads
+                    if thread.native in names
+                    and (before := first.get((process, thread.native))) is not None
+                    and readings.is_served(before, thread)
+                )
+
+    def find_helpers(self, places: Sequence[ProcessPlace]) -> list[Rank]:
+        """The processes at these places, whatever they are."""
+        known = {place_of(rank) for rank in self._helpers}
+        wanted = {*places} - known
+        if not wanted:
+            return []
+        processes = self._session.roster(where=False).processes
+        return [rank for rank in processes if place_of(rank) in wanted]
+
+    def add_helpers(self, ranks: Sequence[Rank]) -> None:
+        """Look at these too, from now on."""
+        self._helpers += ranks
+        vitals = self._vitals_of(ranks)
+        self._before.update(vitals)
+        self._after.update(vitals)
+
+    @property
+    def has_gpus(self) -> bool:
+        return any(self._gpus.values())
+
+    def evidence(self) -> Evidence:
+        counted_on = readings.counted_on(self._first_traces, self._traces_now)
+        stepped = self._stepped()
+        unseen = self._session.silent_nodes
+        gone = [r for r in self._alive if r.process not in self._after and r.host not in unseen]
+        seen = [
+            self._seen(rank, rank.process in counted_on, rank.process in stepped)
+            for rank in self._alive
+            if rank.process in self._after
+        ]
+        recorded = [*self._traces_now.values()]
+        if len(self._nccl) > 1:
+            recorded = traces_of(self._nccl[-2], self._nccl[-1], self._all_ranks) or recorded
+        return Evidence(
+            seen,
+            judge_worlds(recorded) if any(each.trace.operations for each in recorded) else (),
+            tuple(self._session.silent_nodes),
+            [*self._gone, *gone],
+            [rank for rank in self._others if rank.kind == "rank"],
+            self._ray.evidence(),
+            [self._seen(rank) for rank in self._helpers if rank.process in self._after],
+            self._owners,
+            self._unanswered,
+        )
+
+    def _seen(self, rank: Rank, counted_on: bool = False, stepped: bool = False) -> Seen:
+        return Seen(
+            rank,
+            samples=self._samples.get(rank.process, ()),
+            before=self._before.get(rank.process, self._after[rank.process]),
+            after=self._after[rank.process],
+            native=self._native.get(rank.process, ()),
+            gil=self._gil.get(rank.process, ""),
+            silence=self._why.get(rank.process, ""),
+            counted_on=counted_on,
+            stepped=stepped,
+            tasks_moved=rank.process in self._tasks_moved,
+            served_threads=tuple(self._served.get(rank.process, ())),
+            variables_changed=readings.differ(self._variables.get(rank.process, ())),
+            only_counts=readings.only_counts(self._variables.get(rank.process, ())),
+            gpus=self._gpu_signs(rank),
+            command_prefix=self._session.command_prefix(rank.host),
+            kernels=self._kernels.get(rank.process, ()),
+            master=self._masters.get(rank.process, ""),
+            names_group=self._names_group.get(rank.process),
+            children=self._seen_below(rank) if rank.process in self._parents else (),
+            all_ranks=self._all_ranks,
+        )
+
+    def _seen_below(self, rank: Rank, parent: int = 0) -> list[Seen]:
+        """The processes that are children of a rank, or of one of its children, each with its own."""
+        after = self._after[rank.process]
+        before = {child.pid: child for child in self._before.get(rank.process, after).children}
+        found = after.below(parent) if parent else after.awaited
+        return [self._seen_child(child, before.get(child.pid, child), rank) for child in found]
+
+    def _seen_child(self, child: Child, before: Child, rank: Rank) -> Seen:
+        process = child_process(child, rank)
+        return Seen(
+            process,
+            samples=self._samples.get(process.process, ()),
+            before=before if before.start == child.start else child,
+            after=child,
+            gil=self._gil.get(process.process, ""),
+            variables_changed=readings.differ(self._variables.get(process.process, ())),
+            only_counts=readings.only_counts(self._variables.get(process.process, ())),
+            command_prefix=self._session.command_prefix(rank.host),
+            children=self._seen_below(rank, child.pid),
+        )
+
+    def _gpu_signs(self, rank: Rank) -> list[gpu_signs.GpuSign]:
+        used = gpu_signs.used_by(rank.pid, self._gpus.get(rank.host, ()))
+        return [sign for gpu in used for sign in gpu_signs.signs(gpu)]
+
+    def _vitals(self) -> dict[ProcessKey, Vitals]:
+        return self._vitals_of([*self._alive, *self._helpers])
+
+    def _vitals_of(self, ranks: Sequence[Rank]) -> dict[ProcessKey, Vitals]:
+        return {
+            answer.rank.process: answer.value
+            for answer in self._session.vitals(ranks)
+            if isinstance(answer, Answer)
+        }
+
+    def _stepped(self) -> set[ProcessKey]:
+        """Ranks that have reported another step than when the roster was made."""
+        reporting = [rank for rank in self._alive if rank.step is not None]
+        if not reporting or self._outside:
+            return set()
+        roster = self._session.roster(where=False, job=reporting[0].job)
+        return {
+            rank.process
+            for rank in roster.processes
+            if rank.step is not None and self._steps.get(rank.process, rank.step) != rank.step
+        }
+
+    def _traces(self) -> dict[ProcessKey, RecordedCollectives]:
+        """Of ranks with an agent; dead ranks have no recorder."""
+        if self._outside or not any(rank.agent for rank in self._alive):
+            return {}
+        gone = [Silence(rank, "it has ended") for rank in self._gone]
+        # All ranks are queried, whichever are examined: waiting ranks tell about the others.
+        all_ranks = [*self._alive, *(rank for rank in self._others if rank.kind == "rank")]
+        asked = self._can_be_asked(all_ranks)
+        mute = [Silence(r, self._mute[r.process]) for r in all_ranks if r.process in self._mute]
+        answers = self._session.collectives(asked) if asked else []
+        self._mute |= {
+            answer.rank.process: answer.reason for answer in answers if isinstance(answer, Silence)
+        }
+        return {each.rank.process: each for each in recorded_by([*answers, *mute, *gone])}
+
+
+def _beside(ranks: Sequence[Rank], owners: Mapping[ProcessKey, WaitOwners]) -> list[Rank]:
+    """The processes that owe something to ranks, to be asked about their threads."""
+    found = {
+        ProcessKey(rank.host, process.pid, process.start): rank.job
+        for rank in ranks
+        for process in (owners[rank.process].processes if rank.process in owners else ())
+    }
+    return [Rank(key, job, kind="child") for key, job in found.items()][:MOST_OWNERS]

@@ -1,0 +1,1 @@
+"""What ranks did, from their history files: where they parted, as a value and in words."""

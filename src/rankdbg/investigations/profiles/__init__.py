@@ -1,0 +1,1 @@
+"""Profiles of running ranks: recorded, collected, compared, and written as files."""

@@ -1,0 +1,1 @@
+"""Stops and breakpoints of many ranks: what is set, who is stopped where, and what commands bring back."""

@@ -1,0 +1,1 @@
+"""Who waits for whom: chains of waits, from a rank to whoever owes it something. No accusation."""
