@@ -108,6 +108,28 @@ class Stack:
 
 
 @dataclass(frozen=True)
+class RunningKernel:
+    """A kernel on a GPU, as cuda-gdb shows it."""
+
+    name: str = "a kernel"
+    symbol: str = ""
+    device: int | None = None
+    grid: tuple[int, ...] = ()
+    block: tuple[int, ...] = ()
+    sms: int = 0  # how many of them run it
+    state: str = ""
+    launch: str = ""  # the same text while the same launch of it runs
+    file: str = ""
+    line: int = 0
+
+    @property
+    def sizes(self) -> list[str]:
+        """grid 1x1x1, block 32x1x1"""
+        sizes = ("grid", self.grid), ("block", self.block)
+        return [f"{word} {'x'.join(map(str, size))}" for word, size in sizes if size]
+
+
+@dataclass(frozen=True)
 class Sampled:
     """The stacks of one rank: each sample a list of threads."""
 
@@ -117,7 +139,7 @@ class Sampled:
     why: str = ""  # why not the agent, or not the engine that was asked for
     gil: str = ""  # the thread that held the GIL in every look from outside
     waits_for_gil: tuple[str, ...] = ()  # threads, where native frames were seen
-    kernels: tuple[Mapping[str, Any], ...] = ()  # on its GPUs: name, grid, block, device
+    kernels: tuple[RunningKernel, ...] = ()  # on its GPUs
 
     def main(self) -> tuple[Stack, ...]:
         """The main thread in each sample in which it was seen."""

@@ -16,12 +16,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rankdbg.dumps import gdb_text, pyspy_text, pystack_text
 from rankdbg.dumps.dumped_threads import MOST_PROCESSES, MOST_THREADS, DumpedThread
 from rankdbg.dumps.native_frames import NativeFrame
 from rankdbg.logs.fault_dumps import FaultDump, FaultReader, FaultThread, unlabelled
+from rankdbg.types import RunningKernel
 
 # Of one document of JSON; that of a process with 1,000 threads is 10 MB.
 MOST_JSON = 64 << 20
@@ -49,7 +50,7 @@ class ProcessDump:
     said: Announcement = field(default_factory=Announcement)
     cause: str = ""  # what has ended it, if it has crashed
     threads: list[DumpedThread] = field(default_factory=list)
-    kernels: list[dict[str, Any]] = field(default_factory=list)
+    kernels: list[RunningKernel] = field(default_factory=list)
 
 
 def find_processes(lines: Iterable[str]) -> list[ProcessDump]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from rankdbg.dumps.dumped_threads import DEEPEST, DumpedThread, parse_threads
 from rankdbg.dumps.native_frames import NativeFrame, is_evaluation, plain_name
+from rankdbg.types import RunningKernel
 
 THREAD = re.compile(
     r'Thread (\d{1,9}) \(.*?(?:LWP |process |Thread \S+ )(\d{1,18})\)?(?: "(.*)")?\):$'
@@ -117,7 +117,7 @@ _FOCUS = re.compile(
 )
 
 
-def parse_kernels(text: str) -> Iterator[dict[str, Any]]:
+def parse_kernels(text: str) -> Iterator[RunningKernel]:
     """The table that `info cuda kernels` prints; nothing if no kernel runs. `launch` is the same
     text while the same launch of a kernel runs: a graph of CUDA launches its kernels under the same
     number again, but on other processors."""
@@ -126,22 +126,22 @@ def parse_kernels(text: str) -> Iterator[dict[str, Any]]:
         if row := _KERNEL.match(line):
             looked_into = focus if focus and focus["number"] == row["number"] else None
             at = looked_into["at"] if looked_into else ""
-            yield {
-                "name": plain_name(row["invocation"]),
-                "symbol": row["invocation"],
-                "device": int(row["device"]),
-                "grid": _sizes(row["grid"]),
-                "block": _sizes(row["block"]),
-                "sms": int(row["mask"], 16).bit_count(),
-                "state": row["state"].lower(),
-                "launch": f"{row['launch']} {row['mask']} {at}".strip(),
-                "file": (looked_into["file"] or "") if looked_into else "",
-                "line": int(looked_into["line"] or 0) if looked_into else 0,
-            }
+            yield RunningKernel(
+                plain_name(row["invocation"]),
+                symbol=row["invocation"],
+                device=int(row["device"]),
+                grid=_sizes(row["grid"]),
+                block=_sizes(row["block"]),
+                sms=int(row["mask"], 16).bit_count(),
+                state=row["state"].lower(),
+                launch=f"{row['launch']} {row['mask']} {at}".strip(),
+                file=(looked_into["file"] or "") if looked_into else "",
+                line=int(looked_into["line"] or 0) if looked_into else 0,
+            )
 
 
-def _sizes(text: str) -> list[int]:
-    return [int(number) for number in text.strip("()").split(",") if number]
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.strip("()").split(",") if number)
 
 
 def is_debuggers(thread: DumpedThread) -> bool:

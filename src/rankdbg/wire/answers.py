@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rankdbg.types import Frame
+from rankdbg.types import Frame, RunningKernel
 
 Process = tuple[int, int]  # pid and start
 
@@ -123,7 +123,7 @@ class ProcessSamples:
     why: str
     gil: str = ""
     waits_for_gil: tuple[str, ...] = ()
-    kernels: tuple[dict[str, Any], ...] = ()
+    kernels: tuple[RunningKernel, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_all_tools_in_one_text() -> None:
     ]
     assert found[0].title == "python train.py --rank 3"
     assert found[3].cause == "a timeout of faulthandler"
-    assert found[4].kernels[0]["name"] == "ncclDevKernel_AllReduce"
+    assert found[4].kernels[0].name == "ncclDevKernel_AllReduce"
 
 
 def test_what_pyspy_prints() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from rankdbg.errors import RankdbgError
 from rankdbg.investigations.collectives.live_traces import recorded_by
@@ -13,7 +12,7 @@ from rankdbg.investigations.hangs import readings
 from rankdbg.investigations.hangs.ray_looks import RayLook
 from rankdbg.session import Sampled, Session
 from rankdbg.session.samples import child_process
-from rankdbg.types import Answer, ProcessKey, Rank, Silence, Stack
+from rankdbg.types import Answer, ProcessKey, Rank, RunningKernel, Silence, Stack
 from rankdbg.verdicts.collectives.nccl_counts import traces_of
 from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_worlds
 from rankdbg.verdicts.hangs import gpu_signs
@@ -180,7 +179,7 @@ class HangInvestigation:
         if not first:
             return
         self.watch(seconds, samples)
-        later: list[Sequence[Mapping[str, Any]]] = []
+        later: list[Sequence[RunningKernel]] = []
         for _ in range(FURTHER_LOOKS_AT_KERNELS):
             look = self._running_kernels(rank)
             later += [look] if look is not None else []
@@ -188,7 +187,7 @@ class HangInvestigation:
             if all(kernel.ended for kernel in self._kernels[rank.process]):
                 break
 
-    def _running_kernels(self, rank: Rank) -> Sequence[Mapping[str, Any]] | None:
+    def _running_kernels(self, rank: Rank) -> Sequence[RunningKernel] | None:
         with self._not_counted([rank]):
             seen, _ = self._session.stacks([rank], threads="all", samples=1, engine="cuda")
         return next((sampled.kernels for sampled in seen if sampled.source == "cuda-gdb"), None)

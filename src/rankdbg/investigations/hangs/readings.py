@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
-from rankdbg.types import Frame, ProcessKey, Sampled
+from rankdbg.types import Frame, ProcessKey, RunningKernel, Sampled
 from rankdbg.verdicts.collectives.traces import Trace
 from rankdbg.verdicts.collectives.worlds import RecordedCollectives
 from rankdbg.verdicts.hangs import progress
@@ -106,31 +106,23 @@ def is_served(before: ThreadThings, after: ThreadThings) -> bool:
 
 
 def kernels(
-    first: Sequence[Mapping[str, Any]], later: Sequence[Sequence[Mapping[str, Any]]]
+    first: Sequence[RunningKernel], later: Sequence[Sequence[RunningKernel]]
 ) -> list[Kernel]:
     """Those of the first look, and whether they still ran in all later ones."""
-    return [
-        Kernel(str(entry.get("name") or "a kernel"), _kernel(entry), _has_ended(entry, later))
-        for entry in first
-    ]
+    return [Kernel(each.name, _text_of(each), _has_ended(each, later)) for each in first]
 
 
-def _has_ended(
-    entry: Mapping[str, Any], later: Sequence[Sequence[Mapping[str, Any]]]
-) -> bool | None:
+def _has_ended(kernel: RunningKernel, later: Sequence[Sequence[RunningKernel]]) -> bool | None:
     if not later:
         return None
-    return not all(entry.get("launch") in (each.get("launch") for each in look) for look in later)
+    return not all(kernel.launch in (each.launch for each in look) for look in later)
 
 
-def _kernel(entry: Mapping[str, Any]) -> str:
+def _text_of(kernel: RunningKernel) -> str:
     """spin_kernel (grid 1x1x1, block 1x1x1) at kernels.py:6"""
-    sizes = [
-        f"{word} {'x'.join(map(str, entry[word]))}" for word in ("grid", "block") if entry.get(word)
-    ]
-    name = str(entry.get("name") or "a kernel")
-    at = f" at {PurePath(str(entry['file'])).name}:{entry.get('line')}" if entry.get("file") else ""
-    return (f"{name} ({', '.join(sizes)})" if sizes else name) + at
+    sizes = f" ({', '.join(kernel.sizes)})" if kernel.sizes else ""
+    at = f" at {PurePath(kernel.file).name}:{kernel.line}" if kernel.file else ""
+    return f"{kernel.name}{sizes}{at}"
 
 
 def counted_on(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -143,7 +143,11 @@ class MergedStacks(Result):
                 for s in self.seen
                 if s.gil or s.waits_for_gil
             },
-            "kernels": {names[s.rank.process]: list(s.kernels) for s in self.seen if s.kernels},
+            "kernels": {
+                names[s.rank.process]: [asdict(kernel) for kernel in s.kernels]
+                for s in self.seen
+                if s.kernels
+            },
             **below,
             **({"notes": [*self.notes]} if self.notes else {}),
         }
@@ -342,12 +346,8 @@ def _beside(sampled: Sampled) -> Iterator[str]:
 def kernel_lines(sampled: Sampled) -> list[str]:
     """on GPU 0 runs spin_kernel, grid 1x1x1, block 1x1x1"""
     return [
-        f"on GPU {kernel.get('device', '?')} runs {kernel.get('name', 'a kernel')}"
-        + "".join(
-            f", {word} {'x'.join(map(str, kernel[word]))}"
-            for word in ("grid", "block")
-            if kernel.get(word)
-        )
+        f"on GPU {'?' if kernel.device is None else kernel.device} runs "
+        + ", ".join([kernel.name, *kernel.sizes])
         for kernel in sampled.kernels
     ]
 

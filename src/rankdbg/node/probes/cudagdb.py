@@ -15,6 +15,7 @@ import glob
 import os
 import re
 import shutil
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def probe(pid: int, *, seconds: float, all_threads: bool, with_locals: bool) -> 
         raise failure("cuda-gdb", ran.complaint, pid)
     with_python(dumped, known)
     seen = threads(dumped, pid, all_threads=all_threads, known=known, with_locals=with_locals)
-    return {**seen, "kernels": list(parse_kernels(ran.output))}
+    return {**seen, "kernels": [asdict(kernel) for kernel in parse_kernels(ran.output)]}
 
 
 # --- what cuda-gdb prints -----------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
 from rankdbg.session import Session
-from rankdbg.types import Answer, ProcessKey, Rank, Sampled, Silence, State
+from rankdbg.types import Answer, ProcessKey, Rank, RunningKernel, Sampled, Silence, State
 from rankdbg.wire.answers import Recorders, Vitals
 
 
@@ -79,7 +79,7 @@ class OnGpu(Nodes):
         launch = self.launches.pop(0)
         if launch is None:
             return [Sampled(ranks[0], (), "agent", "cuda-gdb: it failed")], []
-        kernels = [{"name": "spin", "launch": launch}]
+        kernels = (RunningKernel("spin", launch=launch),)
         return [Sampled(ranks[0], (), "cuda-gdb", kernels=kernels)], []
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rankdbg.investigations.hangs import readings
-from rankdbg.types import Frame
+from rankdbg.types import Frame, RunningKernel
 from rankdbg.wire.answers import Vitals
 
 LOOP = Frame("search", "/job/train.py", 40)
@@ -60,9 +61,9 @@ def test_what_our_own_looks_have_done() -> None:
     assert (settled.read, settled.written) == (9100, 4)
 
 
-A_KERNEL = {"name": "spin", "grid": [1, 1, 1], "block": [32, 1, 1], "launch": "7 0x01 sm 0, warp 2"}
-AT_A_LINE = {**A_KERNEL, "file": "/job/my kernels.py", "line": 6}
-NEXT_LAUNCH = {**A_KERNEL, "launch": "8 0x01 sm 0, warp 2"}
+A_KERNEL = RunningKernel("spin", grid=(1, 1, 1), block=(32, 1, 1), launch="7 0x01 sm 0, warp 2")
+AT_A_LINE = replace(A_KERNEL, file="/job/my kernels.py", line=6)
+NEXT_LAUNCH = replace(A_KERNEL, launch="8 0x01 sm 0, warp 2")
 
 
 @pytest.mark.parametrize(

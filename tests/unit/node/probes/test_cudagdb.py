@@ -16,6 +16,7 @@ import pytest
 from rankdbg.dumps.gdb_text import is_debuggers, parse, parse_kernels
 from rankdbg.dumps.native_frames import readable
 from rankdbg.node.probes import ProbeFailed, attaching, cudagdb
+from rankdbg.types import RunningKernel
 from waiting import wait_for
 
 # An H200, torch 2.11, a host that waits in torch.cuda.synchronize(); shortened.
@@ -52,25 +53,23 @@ Thread 1 (Thread 0x7f5504b03140 (LWP 1002) "python3"):
 HEAD = "  Kernel Parent Dev Grid Status  SMs Mask   GridDim  BlockDim Invocation       \n"
 
 
-def kernels(row: str) -> list[dict[str, object]]:
+def kernels(row: str) -> list[RunningKernel]:
     return list(parse_kernels(HEAD + row))
 
 
 def test_kernel_by_name_place_and_size() -> None:
     """One row of the table, with the number of processors in place of their mask."""
     assert list(parse_kernels(SPINNING)) == [
-        {
-            "name": "at::cuda::spin_kernel",
-            "symbol": "at::cuda::(anonymous namespace)::spin_kernel()",
-            "device": 0,
-            "grid": [1, 1, 1],
-            "block": [1, 1, 1],
-            "sms": 1,
-            "state": "active",
-            "launch": "2 0x0010000000000000000000000000000000 sm 124, warp 1",
-            "file": "",
-            "line": 0,
-        }
+        RunningKernel(
+            "at::cuda::spin_kernel",
+            "at::cuda::(anonymous namespace)::spin_kernel()",
+            device=0,
+            grid=(1, 1, 1),
+            block=(1, 1, 1),
+            sms=1,
+            state="active",
+            launch="2 0x0010000000000000000000000000000000 sm 124, warp 1",
+        )
     ]
 
 
@@ -88,8 +87,8 @@ WITH_LINES = """\
 def test_the_line_in_which_a_kernel_is() -> None:
     """Of the one that cuda-gdb has looked into."""
     first, second = parse_kernels(WITH_LINES)
-    assert (first["file"], first["line"]) == ("/job/my kernels.py", 6)
-    assert (second["name"], second["file"]) == ("other", "")
+    assert (first.file, first.line) == ("/job/my kernels.py", 6)
+    assert (second.name, second.file) == ("other", "")
 
 
 @pytest.mark.parametrize("other", ["grid 5, block", "sm 100,", "warp 2,"])
@@ -101,8 +100,8 @@ def test_another_launch_of_the_same_kernel(other: str) -> None:
         later = later.replace("0    4 Active", "0    5 Active")
     assert later != WITH_LINES
     (before, beside), (after, still) = parse_kernels(WITH_LINES), parse_kernels(later)
-    assert before["launch"] != after["launch"]
-    assert beside["launch"] == still["launch"]
+    assert before.launch != after.launch
+    assert beside.launch == still.launch
 
 
 @pytest.mark.parametrize(
@@ -112,23 +111,23 @@ def test_another_launch_of_the_same_kernel(other: str) -> None:
             "*      0      -   0    2 Active 0x0fffffffffffffffffffffffffffffffff (132,1,1) "
             "(256,1,1) waits_for_flag() \n",
             "waits_for_flag",
-            [132, 1, 1],
+            (132, 1, 1),
             132,
         ),
         (
             "*      0      -   0    3 Active 0x0ff0000000000000000000000000005555 (8,2,1) "
             "(128,1,1) spin_until() \n",
             "spin_until",
-            [8, 2, 1],
+            (8, 2, 1),
             16,
         ),
     ],
     ids=["cupy", "triton"],
 )
-def test_kernels_of_cupy_and_triton(row: str, name: str, grid: list[int], sms: int) -> None:
+def test_kernels_of_cupy_and_triton(row: str, name: str, grid: tuple[int, ...], sms: int) -> None:
     """As they were printed on an H200."""
     (kernel,) = kernels(row)
-    assert (kernel["name"], kernel["grid"], kernel["sms"]) == (name, grid, sms)
+    assert (kernel.name, kernel.grid, kernel.sms) == (name, grid, sms)
 
 
 def test_no_kernel_runs() -> None:
