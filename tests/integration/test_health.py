@@ -17,7 +17,7 @@ import pytest
 from jobs import Job
 from rankdbg.node.machine import kernel_log, node_figures
 from rankdbg.node.machine.processes import read_stat
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.verdicts.node_health import complaints
 from rankdbg.verdicts.rules.log_rules import load_rules
 from rankdbg.wire.decoding import decode

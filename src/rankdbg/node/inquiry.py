@@ -10,7 +10,7 @@ from rankdbg import wire
 from rankdbg.node import relay
 from rankdbg.node.machine import processes
 from rankdbg.node.machine.starvation import Starvation
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rankdbg import wire
 from rankdbg.errors import RankdbgError, WireError
 from rankdbg.node import inquiry, relay
 from rankdbg.node.machine import processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.service import Service
 from rankdbg.process.rendezvous import Address
 from rankdbg.wire.decoding import BadField

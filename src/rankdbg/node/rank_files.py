@@ -22,7 +22,7 @@ from rankdbg.logs.files import is_data
 from rankdbg.node.inquiry import Key
 from rankdbg.node.logs import open_logs
 from rankdbg.node.machine import processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.wire.node_questions import FindFiles
 
 Place = tuple[str, str, float]

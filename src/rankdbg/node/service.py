@@ -11,7 +11,7 @@ from rankdbg.node import inquiry, offers, programs, relay
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine.interruptions import Interruptions
 from rankdbg.node.roster.announcements import Announcements
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.roster.node_roster import NodeRoster
 from rankdbg.node.roster.scans import Scans
 from rankdbg.node.timeout_holds import TimeoutHold

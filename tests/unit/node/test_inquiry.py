@@ -14,7 +14,7 @@ import pytest
 from rankdbg.node import inquiry
 from rankdbg.node.machine import processes
 from rankdbg.node.relay import NoAnswer
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.wire.questions import Ping
 from starving import another_at_work, only_when_idle
 from waiting import wait_for

@@ -78,14 +78,18 @@ class _FurtherLooks:
             self._once("masters", _at_the_master(verdict), self._investigation.look_at_masters)
             or self._once("children", _parents(verdict), self._look_at_children)
             or self._look_at_helpers(verdict)
-            or self._once("owners", _at_something(verdict), self._investigation.look_at_owners)
+            or self._once(
+                "owners", _at_something(verdict), self._investigation.waits.look_at_owners
+            )
             or self._once("threads", _at_a_thread(verdict), self._look_at_threads)
             or self._look_natively([sign.seen.rank for sign in verdict.may_poll])
             or self._once("variables", _pollers(verdict), self._investigation.follow_variables)
             or self._watch_longer(verdict)
             or self._look_natively(_unsure(verdict))
             or self._once("groups", _at_other_calls(verdict), self._investigation.look_at_groups)
-            or self._once("addresses", _all_wait(verdict), self._investigation.look_at_addresses)
+            or self._once(
+                "addresses", _all_wait(verdict), self._investigation.waits.look_at_addresses
+            )
             or self._once("store", _beside_a_store(verdict), self._investigation.look_at_threads)
         )
 
@@ -103,7 +107,7 @@ class _FurtherLooks:
     def _look_at_threads(self, ranks: Sequence[Rank]) -> None:
         """Twice, if one of them waits for something that may arrive piece by piece."""
         self._investigation.look_at_threads(ranks)
-        if self._investigation.follows_threads:
+        if self._investigation.waits.follows_threads:
             self._investigation.watch(self._seconds, self._samples)
 
     def _look_at_helpers(self, verdict: Verdict) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from rankdbg.errors import RankdbgError
 from rankdbg.investigations.collectives.live_traces import recorded_by
 from rankdbg.investigations.hangs import readings
 from rankdbg.investigations.hangs.ray_looks import RayLook
+from rankdbg.investigations.hangs.wait_looks import WaitLooks
 from rankdbg.session import Sampled, Session
 from rankdbg.session.samples import child_process
 from rankdbg.types import Answer, ProcessKey, Rank, RunningKernel, Silence, Stack
@@ -18,16 +18,10 @@ from rankdbg.verdicts.collectives.worlds import RecordedCollectives, judge_world
 from rankdbg.verdicts.hangs import gpu_signs
 from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.gpu_kernels import Kernel
-from rankdbg.verdicts.waits import unanswered
-from rankdbg.verdicts.waits.thread_links import have_tasks_moved, native_ids
-from rankdbg.verdicts.waits.unanswered import Unanswered
-from rankdbg.verdicts.waits.wait_chains import OwnerEvidence, unjoined
 from rankdbg.verdicts.waits.wait_links import ProcessPlace, place_of
-from rankdbg.wire.answers import Child, ThreadWaits, Vitals
-from rankdbg.wire.node_answers import Gpu, NcclCommunicator, WaitOwners
+from rankdbg.wire.answers import Child, Vitals
+from rankdbg.wire.node_answers import Gpu, NcclCommunicator
 
-# Processes that owe something to a rank, and are asked for whom their threads wait.
-MOST_OWNERS = 16
 # Nodes that are asked for what NCCL knows, one after the other: each knows the same.
 MOST_ASKED = 2
 # Launches of a graph of CUDA differ only in the warp, which may be the same by chance.
@@ -69,10 +63,7 @@ class HangInvestigation:
         ] = {}  # of those that are followed
         self._variables_from: dict[ProcessKey, str] = {}  # by which of them they were first read
         self._helpers: list[Rank] = []  # no ranks, but at the end of a rank's wait
-        self._owners = OwnerEvidence()
-        self._unanswered: Sequence[Unanswered] = ()
-        self._tasks_moved: set[ProcessKey] = set()
-        self._served: dict[ProcessKey, set[str]] = {}  # threads that get what they wait for
+        self.waits = WaitLooks(session, self._alive, outside, self._can_be_asked)
         self._ray = RayLook(session, all_ranks, outside)
         self._steps = {rank.process: rank.step for rank in ranks}
         self._before = self._vitals()
@@ -99,8 +90,8 @@ class HangInvestigation:
         self._after = self._vitals()
         self._look_at_nccl()
         self._look_at_variables()
-        self._look_at_tasks()
-        self._look_at_served_threads()
+        self.waits.look_at_tasks()
+        self.waits.look_at_served_threads()
         self._ray.look(self._alive)
         for node, told in self._session.gpus().items():
             if not isinstance(told, RankdbgError):
@@ -214,35 +205,6 @@ class HangInvestigation:
                     self._children[process.process] = process
         self._parents |= {rank.process for rank in ranks}
 
-    def look_at_addresses(self, ranks: Sequence[Rank]) -> None:
-        """Which of these get no answer from which others."""
-        answers = self._session.addresses(ranks)
-        found = [(each.rank, each.value) for each in answers if isinstance(each, Answer)]
-        wanted = [ends[::-1] for _, its in found for ends in its.unanswered]
-        self._unanswered = unanswered.between(found, self._with_ends(wanted))
-
-    def look_at_owners(self, ranks: Sequence[Rank]) -> None:
-        """Who owes what these wait for; also across machines, if that is a rank of the job."""
-        owners = {
-            answer.rank.process: answer.value
-            for answer in self._session.wait_owners(ranks)
-            if isinstance(answer, Answer)
-        }
-        self._owners = replace(self._owners, owners=owners, ends=self._other_ends(owners))
-        if not self._outside:
-            self._read_threads(self._can_be_asked(_beside(ranks, owners)))
-
-    def _other_ends(self, owners: Mapping[ProcessKey, WaitOwners]) -> dict[tuple[str, str], Rank]:
-        return {**self._owners.ends, **self._with_ends(unjoined(owners.values()))}
-
-    def _with_ends(self, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Rank]:
-        """The ranks that have these connections."""
-        ends: dict[tuple[str, str], Rank] = {}
-        for answer in self._session.wait_owners(self._alive, wanted) if wanted else ():
-            if isinstance(answer, Answer):
-                ends.update(dict.fromkeys(answer.value.holds, answer.rank))
-        return ends
-
     def look_at_threads(self, ranks: Sequence[Rank]) -> None:
         """Which of their threads owe what these wait for, and what those wait for: by agents, and
         of mutexes by the kernel."""
@@ -251,85 +213,9 @@ class HangInvestigation:
         known = self._can_be_asked([rank for rank in ranks if not self._gil.get(rank.process)])
         answer = [rank for rank in known if rank.agent and not self._outside]
         with self._not_counted(known):
-            self._read_threads(answer, in_futex, [rank for rank in known if rank not in answer])
-
-    def _read_threads(
-        self,
-        ranks: Sequence[Rank],
-        in_futex: Sequence[Rank] = (),
-        without_agents: Sequence[Rank] = (),
-    ) -> None:
-        """Of ranks with agents and without; and what the main threads of others wait for."""
-        waits = self._thread_waits(ranks) | self._thread_waits(without_agents, outside=True)
-        wanted = {rank.process: [rank.pid] for rank in in_futex}
-        for process, each in waits.items():
-            wanted[process] = [*wanted.get(process, ()), *native_ids(each)]
-        asked = {rank.process: rank for rank in (*ranks, *in_futex, *without_agents)}
-        behind = [rank for process, rank in asked.items() if wanted.get(process)]
-        threads = [(rank.pid, thread) for rank in behind for thread in wanted[rank.process]]
-        found = {
-            answer.rank.process: answer.value
-            for answer in (self._session.wait_owners(behind, threads=threads) if behind else ())
-            if isinstance(answer, Answer)
-        }
-        self._owners = replace(
-            self._owners,
-            ends=self._other_ends(found),
-            threads={**self._owners.threads, **waits},
-            of_threads={**self._owners.of_threads, **found},
-        )
-
-    def _thread_waits(
-        self, ranks: Sequence[Rank], outside: bool = False
-    ) -> dict[ProcessKey, ThreadWaits]:
-        return {
-            answer.rank.process: answer.value
-            for answer in (self._session.thread_waits(ranks, outside) if ranks else ())
-            if isinstance(answer, Answer)
-        }
-
-    def _look_at_tasks(self) -> None:
-        """Whether those of event loops still wait for what they waited for before."""
-        before = self._owners.threads
-        loops = {p for p, waits in before.items() if any(each.task for each in waits.threads)}
-        ranks = self._can_be_asked(
-            [rank for rank in self._alive if rank.process in loops - self._tasks_moved]
-        )
-        for answer in self._session.thread_waits(ranks) if ranks else ():
-            process = answer.rank.process
-            if isinstance(answer, Answer) and have_tasks_moved(before[process], answer.value):
-                self._tasks_moved.add(process)
-
-    @property
-    def follows_threads(self) -> bool:
-        """Whether another look would tell if a thread gets what it waits for."""
-        return any(told.threads for told in self._owners.of_threads.values())
-
-    def _look_at_served_threads(self) -> None:
-        """Whether those at the end of a chain have been woken since they were first looked at."""
-        first = {
-            (process, thread.native): thread
-            for process, told in self._owners.of_threads.items()
-            for thread in told.threads
-            if thread.native != process.pid and not thread.mutex
-        }
-        ranks = [rank for rank in self._alive if any(rank.process == p for p, _ in first)]
-        if not ranks:
-            return
-        asked = [(process.pid, native) for process, native in first]
-        for answer in self._session.wait_owners(ranks, threads=asked):
-            if isinstance(answer, Answer):
-                process = answer.rank.process
-                names = {
-                    t.native: t.name for t in self._owners.threads[process].threads if t.native
-                }
-                self._served.setdefault(process, set()).update(
-                    names[thread.native]
-                    for thread in answer.value.threads
-                    if thread.native in names
-                    and (before := first.get((process, thread.native))) is not None
-                    and readings.is_served(before, thread)
-                )
+            self.waits.read_threads(
+                answer, in_futex, [rank for rank in known if rank not in answer]
+            )
 
     def find_helpers(self, places: Sequence[ProcessPlace]) -> list[Rank]:
         """The processes at these places, whatever they are."""
@@ -372,8 +258,8 @@ class HangInvestigation:
             [rank for rank in self._others if rank.kind == "rank"],
             self._ray.evidence(),
             [self._seen(rank) for rank in self._helpers if rank.process in self._after],
-            self._owners,
-            self._unanswered,
+            self.waits.owners,
+            self.waits.unanswered,
         )
 
     def _seen(self, rank: Rank, counted_on: bool = False, stepped: bool = False) -> Seen:
@@ -387,8 +273,8 @@ class HangInvestigation:
             silence=self._why.get(rank.process, ""),
             counted_on=counted_on,
             stepped=stepped,
-            tasks_moved=rank.process in self._tasks_moved,
-            served_threads=tuple(self._served.get(rank.process, ())),
+            tasks_moved=rank.process in self.waits.tasks_moved,
+            served_threads=tuple(self.waits.served.get(rank.process, ())),
             variables_changed=readings.differ(self._variables.get(rank.process, ())),
             only_counts=readings.only_counts(self._variables.get(rank.process, ())),
             gpus=self._gpu_signs(rank),
@@ -461,13 +347,3 @@ class HangInvestigation:
             answer.rank.process: answer.reason for answer in answers if isinstance(answer, Silence)
         }
         return {each.rank.process: each for each in recorded_by([*answers, *mute, *gone])}
-
-
-def _beside(ranks: Sequence[Rank], owners: Mapping[ProcessKey, WaitOwners]) -> list[Rank]:
-    """The processes that owe something to ranks, to be asked about their threads."""
-    found = {
-        ProcessKey(rank.host, process.pid, process.start): rank.job
-        for rank in ranks
-        for process in (owners[rank.process].processes if rank.process in owners else ())
-    }
-    return [Rank(key, job, kind="child") for key, job in found.items()][:MOST_OWNERS]

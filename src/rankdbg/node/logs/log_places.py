@@ -25,7 +25,7 @@ from rankdbg.logs.places import (
 )
 from rankdbg.node.logs import open_logs, ray_sessions, slurm_outputs
 from rankdbg.node.machine import processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import identity, rendezvous
 from rankdbg.wire.node_questions import FindLogs
 

@@ -17,7 +17,7 @@ from typing import Any
 from rankdbg._version import __version__
 from rankdbg.node import inquiry, offers, relay
 from rankdbg.node.probes import ProbeFailed, attaching
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import rendezvous
 from rankdbg.text.amounts import in_bytes
 from rankdbg.wire.questions import Ping

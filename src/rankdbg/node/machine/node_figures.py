@@ -14,7 +14,7 @@ from typing import Any
 
 from rankdbg.logs.patterns import Pattern
 from rankdbg.node.machine import gpus, job_traces, kernel_log, processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.wire.node_questions import ReadHealth
 
 _PATIENCE = 1.0  # for a file system

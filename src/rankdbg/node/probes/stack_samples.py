@@ -8,7 +8,7 @@ from rankdbg import wire
 from rankdbg.node import inquiry, relay
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine import processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import masking
 from rankdbg.wire.node_questions import SampleStacks
 from rankdbg.wire.questions import ReadStacks

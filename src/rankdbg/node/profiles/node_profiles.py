@@ -22,7 +22,7 @@ from rankdbg.node.machine import processes
 from rankdbg.node.profiles import folded_memory
 from rankdbg.node.profiles.spies import STARTING_SECONDS, Spy, affordable_rate
 from rankdbg.node.profiles.stopped_time import Standstill
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.wire.node_questions import BeginProfile, ReadProfile
 
 PIECE = 4 << 20

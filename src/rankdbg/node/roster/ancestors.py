@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rankdbg.node.machine import processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import identity
 from rankdbg.roster.members import Ancestor
 

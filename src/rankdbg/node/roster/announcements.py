@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from rankdbg import wire
 from rankdbg.errors import RankdbgError
 from rankdbg.node import relay
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from rankdbg.node import inquiry, relay
 from rankdbg.node.inquiry import Key
-from rankdbg.node.roster import discovery
+from rankdbg.node.roster import without_agents
 from rankdbg.node.roster.announcements import Announcements
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.roster.labels import sound_labels
 from rankdbg.wire.questions import ReadCard
 
@@ -129,6 +129,6 @@ def _take(process: Process, answer: Any, waited: float) -> str:
 
 def _why_gone(process: Process) -> str:
     """Why its agent is gone: the program is ending, or was replaced by exec."""
-    if discovery.is_exiting(process.pid):
-        return discovery.EXITING
+    if without_agents.is_exiting(process.pid):
+        return without_agents.EXITING
     return "its agent is gone: the process runs another program"

@@ -9,9 +9,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from rankdbg.node.machine import processes
-from rankdbg.node.roster import containers, discovery
+from rankdbg.node.roster import (
+    carded_processes,
+    containers,
+    ended_processes,
+    found_processes,
+    job_scope,
+)
 from rankdbg.node.roster.card_files import read_card
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import rendezvous
 from rankdbg.process.ended_cards import FOLDER
 from rankdbg.roster.jobs import name_unnamed
@@ -37,10 +43,10 @@ def find(directories: Iterable[str], scope: Mapping[str, Any]) -> list[Process]:
                 found.append(process)
                 times[process.key] = written, kept
     if scope.get("unnamed_job"):
-        discovery.name_job(found, scope["unnamed_job"])
+        job_scope.name_job(found, scope["unnamed_job"])
     name_unnamed(found)
     jobs: dict[str, list[Process]] = defaultdict(list)
-    for process in discovery.in_scope(found, scope):
+    for process in job_scope.in_scope(found, scope):
         jobs[process.job].append(process)
     last = [process for ran in jobs.values() for process in _of_last_run(ran, times)]
     _look_above(last)
@@ -70,16 +76,16 @@ def _read(directory: str) -> Iterator[tuple[Process, float, float]]:
                     continue  # of a container with the same directory
                 is_old = status.st_ctime < time.time() - KEPT_SECONDS
                 process = _process(card, os.path.join(directory, FOLDER, name)) if card else None
-                if process is None or is_old or not discovery.has_logs(process):
+                if process is None or is_old or not ended_processes.has_logs(process):
                     os.unlink(name, dir_fd=folder)
-                elif not discovery.runs(process):  # one that exits has just left its card
+                elif not found_processes.runs(process):  # one that exits has just left its card
                     yield process, status.st_mtime, status.st_ctime
     finally:
         os.close(folder)
 
 
 def _process(card: dict[str, Any], path: str) -> Process:
-    process = discovery.from_card(card, path)
+    process = carded_processes.from_card(card, path)
     process.alive = False  # a zombie too
     return process
 

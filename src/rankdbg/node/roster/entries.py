@@ -8,8 +8,8 @@ from functools import lru_cache
 from rankdbg import wire
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine import processes
-from rankdbg.node.roster import discovery
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster import without_agents
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import identity, masking
 
 LONGEST_DETAIL = 200  # characters: torch's errors have thousands
@@ -61,13 +61,13 @@ def _state(process: Process, silent: Mapping[Key, str]) -> tuple[str, str]:
     if stat.state in "Tt" and not processes.is_sampled(stat):
         return "stopped", processes.explain_state(stat)
     if stat.exiting:
-        return "exiting", discovery.EXITING
+        return "exiting", without_agents.EXITING
     if stat.state == "D":
         return "blocked", processes.explain_state(stat)
     if process.labels.get("paused"):  # in another debugger
         return "stopped", str(process.labels["paused"])
     if not process.socket:
-        exiting = process.no_agent_because == discovery.EXITING
+        exiting = process.no_agent_because == without_agents.EXITING
         return "exiting" if exiting else "no agent", process.no_agent_because
     if process.key in silent:
         return "blocked", silent[process.key]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 
 from rankdbg.node.machine import processes
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.process import identity
 
 TYPE_CHECKING = False

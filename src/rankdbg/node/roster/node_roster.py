@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from rankdbg.node import inquiry, relay
 from rankdbg.node.inquiry import Key
-from rankdbg.node.roster import discovery, first_ranks, owners
+from rankdbg.node.roster import ended_processes, first_ranks, job_scope, owners, users
 from rankdbg.node.roster.ancestors import look_above
 from rankdbg.node.roster.announcements import Announcements
 from rankdbg.node.roster.cards import Cards
-from rankdbg.node.roster.discovery import Process
 from rankdbg.node.roster.entries import describe
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.roster.launcher_records import (
     LauncherLabels,
     add_dead,
@@ -98,13 +98,13 @@ class NodeRoster:
         found = self._scans.update(known or ()) if warm else self._scans.scan(known or ())
         there, found = found.processes, found.copy()
         if warm and known is None and not self._scope.get("unnamed_job"):
-            there = discovery.may_belong(there, question.job, self._scope)
+            there = job_scope.may_belong(there, question.job, self._scope)
         found.processes = as_they_are_now(there)
         if known is not None:
             add_dead(found.processes, known)
         look_above(found.processes)
         self._name_jobs(found.processes, known)
-        asked = discovery.may_belong(found.processes, question.job, self._scope)
+        asked = job_scope.may_belong(found.processes, question.job, self._scope)
         if warm:
             self._announcements.watch(asked)
             found.processes = asked
@@ -127,7 +127,7 @@ class NodeRoster:
             "machine": rendezvous.machine(),
             "processes": [describe(process, silent) for process in found.processes],
             "notes": found.notes + self._notes_if_none(found.processes),
-            "other_users": [] if found.processes else discovery.other_users(),
+            "other_users": [] if found.processes else users.other_users(),
         }
         if question.stops:
             ranks = [p.key for p in found.processes if p.kind == "rank" and p.key in keys]
@@ -144,10 +144,10 @@ class NodeRoster:
         first_ranks.number(found)
         classify(found)
         self._cards.keep_others(found)
-        remaining = discovery.remove_stale(found)
+        remaining = ended_processes.remove_stale(found)
         if known is not None:
             remaining = known_or_below(remaining, known)
-        return discovery.in_scope(remaining, self._scope)
+        return job_scope.in_scope(remaining, self._scope)
 
     def _name_jobs(self, found: list[Process], known: LauncherLabels | None) -> None:
         """Assign names from the launcher or the session to jobs without one."""
@@ -155,7 +155,7 @@ class NodeRoster:
             call_by_names(found, known)
         owners.set_apart(found)
         if self._scope.get("unnamed_job"):
-            discovery.name_job(found, self._scope["unnamed_job"])
+            job_scope.name_job(found, self._scope["unnamed_job"])
         name_unnamed(found)
 
     def _notes_if_none(self, found: list[Process]) -> list[str]:

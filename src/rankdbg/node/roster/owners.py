@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 
 from rankdbg.node.machine import processes
-from rankdbg.node.roster import discovery
+from rankdbg.node.roster import users
 from rankdbg.roster.members import Member
 
 
@@ -25,7 +25,7 @@ def set_apart(members: Iterable[Member]) -> None:
         owner, job = owners[member.pid], member.given_job
         if owner in (None, os.geteuid()) or job not in jobs or _is_started_by_us(member, job):
             continue
-        user = discovery.user_name(owner).replace(" ", "")
+        user = users.user_name(owner).replace(" ", "")
         member.labels = {**member.labels, "job": f"{job}-{user}"}
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from rankdbg.node.inquiry import Key
 from rankdbg.node.machine import processes
 from rankdbg.node.roster.announcements import Announcements
-from rankdbg.node.roster.discovery import Process
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.roster.scans import Scans
 from rankdbg.wire.node_questions import ListProcesses
 

@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 from rankdbg.node.machine import processes
 from rankdbg.node.roster import discovery
-from rankdbg.node.roster.discovery import FoundProcesses, Process
+from rankdbg.node.roster.found_processes import FoundProcesses, Process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

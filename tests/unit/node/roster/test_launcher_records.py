@@ -6,7 +6,8 @@ import os
 import time
 
 from rankdbg.node.machine.processes import read_stat
-from rankdbg.node.roster.discovery import Process, remove_stale
+from rankdbg.node.roster.ended_processes import remove_stale
+from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.roster.launcher_records import LauncherLabels, add_dead, known_or_below
 
 DEAD = {"job": "ray-01", "role": "Rollout", "place": 0, "engine": "ray", "dead": "it died"}
