@@ -27,6 +27,11 @@ PARSE = "import json, pathlib, sys; [json.loads(p.read_bytes()) for p in pathlib
 _ALIKE = [["main", "/job/train.py", 59], ["<module>", "/job/train.py", 62]]
 _WAITS = [["all_reduce", "/job/train.py", 42], ["train_step", "/job/train.py", 51], *_ALIKE]
 _READS = [["read_shard", "/job/data.py", 11], ["train_step", "/job/train.py", 48], *_ALIKE]
+# What `save` writes of each frame: no two ranks have the same.
+_LOCALS = {
+    "step": "4110", "batch": "<Tensor shape=(8, 1024) dtype=int64>", "lr": "0.0001",
+    "model": "<Transformer object at 0x7f001>",
+}  # fmt: skip
 _Process = tuple[int, int]
 
 
@@ -64,6 +69,26 @@ def stacks(node: int) -> Any:
     return {"distinct": distinct, "processes": entries, "silent": []}
 
 
+def stacks_with_locals(node: int) -> Any:
+    """Of each rank others."""
+    distinct, entries = [], []
+    for place, (process, number) in enumerate(processes(node).items()):
+        frames = _READS if number == CULPRIT else _WAITS
+        values = {**_LOCALS, "loss": f"{0.1 * number:.6f}", "shard": f"'/data/{number}.bin'"}
+        distinct.append(
+            [
+                {
+                    "name": "MainThread",
+                    "main": True,
+                    "frames": frames,
+                    "locals": [values] * len(frames),
+                }
+            ]
+        )
+        entries.append({"process": process, "samples": [place] * 3, "source": "agent", "why": ""})
+    return {"distinct": distinct, "processes": entries, "silent": []}
+
+
 def vitals(at: float) -> Callable[[int], Any]:
     def of(number: int) -> Any:
         call = (
@@ -81,24 +106,28 @@ def of_ranks(node: int, value: Callable[[int], Any]) -> Any:
     return {"answers": answers, "silent": []}
 
 
-def asked(node: int, world: int) -> list[Asked]:
+def asked(node: int, world: int, with_locals: bool) -> list[Asked]:
+    read = stacks_with_locals if with_locals else stacks
     recorders = of_ranks(node, lambda _: {"torch": False, "documents": []})
     return [
         ({"ask": "roster"}, roster(node, world)),
         ({"ask": "vitals"}, of_ranks(node, vitals(300.0))),
         ({"ask": "collectives"}, recorders),
-        ({"ask": "stacks", "threads": "all", "samples": 3}, stacks(node)),
+        ({"ask": "stacks", "threads": "all", "samples": 3, "locals": with_locals}, read(node)),
         ({"ask": "vitals"}, of_ranks(node, vitals(310.0))),
         ({"ask": "gpus"}, {"gpus": [], "driver": "", "why": "", "pids": ""}),
     ]
 
 
-def measure(world: int, folder: Path) -> None:
+def measure(world: int, with_locals: bool, folder: Path) -> None:
     place = folder / f"of-{world}"
-    nodes = range(world // RANKS_A_NODE)
-    snapshot.save(place, "ssh:cluster", {f"node-{node}": asked(node, world) for node in nodes})
+    saved = {
+        f"node-{node}": asked(node, world, with_locals) for node in range(world // RANKS_A_NODE)
+    }
+    snapshot.save(place, "ssh:cluster", saved)
     parse = seconds(command(sys.executable, "-c", PARSE, place), clock=processor_time)
-    rows = [[f"{world} ranks", "processor", "a rank", "to parsing", "budget"]]
+    name = f"{world} ranks" + ", with locals" * with_locals
+    rows = [[name, "processor", "a rank", "to parsing", "budget"]]
     for verb, budget in BUDGETS.items():
         taken = seconds(command(BIN / "rankdbg", verb, "-t", f"snapshot:{place}"), processor_time)
         within = f"{budget:.0f} s" if world == 10_000 else ""
@@ -122,7 +151,8 @@ def main() -> None:
     begin("snapshots of many ranks")
     with tempfile.TemporaryDirectory(prefix="rankdbg-bench-") as folder:
         for world in worlds:
-            measure(world, Path(folder))
+            for with_locals in (False, True):
+                measure(world, with_locals, Path(folder))
 
 
 if __name__ == "__main__":

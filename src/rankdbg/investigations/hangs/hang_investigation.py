@@ -45,8 +45,9 @@ class HangInvestigation:
         self._alive = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
         self._gone = [rank for rank in ranks if rank.state in ("gone", "zombie")]
         self._outside = outside
-        self._samples: dict[ProcessKey, list[tuple[Stack, ...]]] = {}
+        self._samples: dict[ProcessKey, tuple[tuple[Stack, ...], ...]] = {}
         self._gil: dict[ProcessKey, str] = {}
+        self._last_seen: dict[ProcessKey, Seen] = {}  # in the last evidence
         self._why: dict[ProcessKey, str] = {}
         # Agents that have not answered, until they answer again: each question to one of them takes
         # as long as the timeout. A process that holds the GIL or is stopped has such an agent.
@@ -114,7 +115,7 @@ class HangInvestigation:
         key = sampled.rank.process
         if sampled.source == "agent":
             self._mute.pop(key, None)
-        self._samples.setdefault(key, []).extend(sampled.samples)
+        self._samples[key] = (*self._samples.get(key, ()), *sampled.samples)
         self._why[key] = sampled.why
         self._gil[key] = sampled.gil
 
@@ -263,6 +264,14 @@ class HangInvestigation:
         )
 
     def _seen(self, rank: Rank, counted_on: bool = False, stepped: bool = False) -> Seen:
+        """The same value as in the last evidence if nothing new is known: it keeps what it has found
+        out about itself, and few ranks are looked at again."""
+        seen = self._newly_seen(rank, counted_on, stepped)
+        if self._last_seen.get(rank.process) != seen:
+            self._last_seen[rank.process] = seen
+        return self._last_seen[rank.process]
+
+    def _newly_seen(self, rank: Rank, counted_on: bool, stepped: bool) -> Seen:
         return Seen(
             rank,
             samples=self._samples.get(rank.process, ()),
