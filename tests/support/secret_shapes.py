@@ -399,11 +399,29 @@ CLUSTERS = [
     (f"snmpwalk -v 3 -u a -A {X} h", X),
 ]
 # Of one line each, and the same wherever they stand in it.
+MIXED = "hunT3r2x9"
+PROSE = [
+    (f"connecting to db as svc with password {X}", X),
+    (f"passphrase {X} accepted", X),
+    (f"using token {MIXED} for the registry", MIXED),
+    (f"401 Unauthorized: api_key {MIXED} is not valid", MIXED),
+    (f"secret {MIXED} rotated", MIXED),
+    (f"client_secret\t{MIXED}", MIXED),
+    (f"rclone config create s3 s3 secret_access_key {MIXED}", MIXED),
+    (f"wandb login {MIXED}", MIXED),
+    (f"wandb.login(key='{X}')", X),
+    (f'huggingface_hub.login("{MIXED}")', MIXED),
+    (f"SET PASSWORD FOR 'svc'@'%' = PASSWORD('{X}')", X),
+    (f"echo {X} | sudo -S id", X),
+    (f"echo '{X}' | docker login -u svc --password-stdin", X),
+    (f"printf '%s' {X} | huggingface-cli login --token-stdin", X),
+    (f"echo 'svc:{X}' | chpasswd", X),
+]
 LINES = [
     pair
     for family in (
         *(NAMES_AND_VALUES, JSON, PYTHON, HEADERS, ADDRESSES, CONNECTION_STRINGS, SHELL, FORMS),
-        CLUSTERS,
+        *(CLUSTERS, PROSE),
     )
     for pair in family
     if "\n" not in pair[0] and "…" not in pair[0]
@@ -412,7 +430,7 @@ SHAPES = [
     pair
     for family in (
         *(NAMES_AND_VALUES, JSON, PYTHON, YAML, INI, HEADERS, ADDRESSES, CONNECTION_STRINGS),
-        *(SHELL, FORMS, CLUSTERS),
+        *(SHELL, FORMS, CLUSTERS, PROSE),
     )
     for pair in family
 ]
@@ -455,6 +473,28 @@ COMMANDS = [
 ]
 
 ORDINARY = f"""
+password authentication failed for user "svc"
+using password file /etc/x
+password required for user svc
+password hashing took 3s
+passphrase prompt skipped
+using token from environment
+Using token bucket rate limiter v3
+token embedding layer0 initialised
+token dispatcher alltoall8 chosen
+token routing step12 done
+token id 32000 unused
+the token is '</s>'
+special token 'im_end2' added
+secret sharing protocol v2 enabled
+secret data2vec features
+api key is not set
+key prefix2 in store
+echo hello | sudo tee /etc/x
+echo rank0 | tee -a stdin.log
+login(user)
+login('bob')
+SELECT password FROM users
 --token-budget 4096
 token_budget=4096
 key = 'layers.0.weight'

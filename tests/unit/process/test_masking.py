@@ -241,7 +241,7 @@ PIECES = """
 a : " ' :// a= \\ \\" {' -----BEGIN eyJ eyJ- eyJaaaaaaaaaaaa. Bearer_ basic_ token token_ token= token:
 token=" token=' password:_ "\\ token=( key=( key=" key= key:_ secret=f( --token_ -key_ <token> ?key= @
 a:b@ ://a: ://@/ _a aA1 -aA1 sk- sk_live_ $ $1$ ${ token=${ . s. N.a. curl_ curl_-u_ curl_" mysql_-p
-token=self. token=lambda_ token=Tensor token_is_ token_" 'authorization:_ cookie:_ ('token','x
+token=self. echo_a|_ |_x-stdin PASSWORD(' login(' token=lambda_ token=Tensor token_is_ token_" 'authorization:_ cookie:_ ('token','x
 PRIVATE_KEY----- a:1:a:a: hooks/ ://hooks/ İ api_key_ login_a_password_ token, token== token=a, value:_
 """
 ADVERSARIAL = [piece.replace("_", " ") for piece in PIECES.split()] + [

@@ -62,6 +62,11 @@ _WITHOUT_PREFIX = tuple(
         ("$", r"\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt)\$[\w./$+=,-]{16,}"),
         ("IDENTIFIED BY '", r"(?<=IDENTIFIED BY ')[^'\n]{1,500}"),
         ("identified by '", r"(?<=identified by ')[^'\n]{1,500}"),
+        ("PASSWORD('", r"(?<=PASSWORD\(')[^'\n]{1,500}"),
+        ("login('", r"(?<=login\(')[^'\n]{8,500}(?='\))"),
+        ('login("', r'(?<=login\(")[^"\n]{8,500}(?="\))'),
+        ("login(key='", r"(?<=login\(key=')[^'\n]{1,500}"),
+        ('login(key="', r'(?<=login\(key=")[^"\n]{1,500}'),
         (".", r"[MNO](?<![\w-].)[\w-]{22,30}\.[\w-]{6,7}\.[\w-]{27,}"),  # Discord
         (".", r"[sb](?<![\w./-].)\.[A-Za-z0-9]{24}(?![A-Za-z0-9.])"),  # Vault
     )

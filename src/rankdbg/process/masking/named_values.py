@@ -28,6 +28,7 @@ _KEYWORD = lazy(
     r"p(?:ass|swd|(?:wd|w|at)(?![a-z]))|s(?:e(?:cret|ssion)|ig(?:nature|(?![a-z]))|as(?![a-z]))"
     r"|tok(?:en|(?![a-z]))|key|c(?:red|ookie|srf)|auth|bearer|jwt|webhook|dsn(?![a-z])|hmac|xsrf"
 )
+_SHORTEST_PASSWORD = 6  # letters, in prose
 _ENOUGH = 200  # letters of a value that are examined first
 _NAME_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 _REST_OF_NAME = lazy(rf"[\w.-]{{0,{LONGEST_NAME}}}")
@@ -283,8 +284,12 @@ def _value_without_separator(
     elif gap[0].strip():
         is_value = _has_digit(value) and not value[0].isdigit()
     else:
-        is_value = looks_made_up(value)
+        is_value = looks_made_up(value) or (is_password_name(name) and _is_no_word(value))
     return place if is_value else None
+
+
+def _is_no_word(value: str) -> bool:
+    return len(value) >= _SHORTEST_PASSWORD and _has_digit(value) and any(map(str.isalpha, value))
 
 
 def _has_digit(value: str) -> bool:

@@ -43,10 +43,17 @@ _PROGRAM = lazy(
 _NAMES = tuple(f"{name} " for name in _OPTIONS)
 _WORD = lazy(r"[|;&\n]|(?:\"[^\"\n]{0,4000}\"|'[^'\n]{0,4000}'|[^\s|;&])+")
 _ENDS = frozenset("|;&\n")
+_PIPED = lazy(
+    r"(\b(?:echo|printf)[ \t]{1,4}(?:-\w{1,3}[ \t]{1,4}|[\"']?%s(?:\\n)?[\"']?[ \t]{1,4}){0,2})"
+    r"(\"[^\"\n]{1,400}\"|'[^'\n]{1,400}'|[^\s|;&\"']{1,400})"
+    r"([ \t]{0,8}\|[ \t]{0,8}(?:sudo[ \t]{1,4}(?:-\w{1,4}[ \t]{1,4}){0,4}-\w{0,3}S\b"
+    r"|[^|;&\n]{1,200}-stdin\b|[^|;&\n]{1,40}--stdin\b|(?:sudo[ \t]{1,4})?chpasswd\b))"
+)
 
 
 def mask_programs(text: str) -> str:
     """In a shell command, also inside a longer text."""
+    text = _mask_piped(text)
     if not _has_program(text):
         return text
     pieces: list[str] = []
@@ -65,6 +72,13 @@ def mask_programs(text: str) -> str:
             pieces += [text[done : words[index].start()], masked]
             done = words[index].end()
     return "".join((*pieces, text[done:])) if pieces else text
+
+
+def _mask_piped(text: str) -> str:
+    """`echo x | docker login --password-stdin`"""
+    if "|" not in text or not ("-S" in text or "stdin" in text or "chpasswd" in text):
+        return text
+    return _PIPED.sub(lambda found: f"{found[1]}{MASK}{found[3]}", text)
 
 
 def _has_program(text: str) -> bool:

@@ -260,7 +260,7 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text[-LONGEST_NAME:])).lower()
 
 
-_SHORTEST_MIXED = 12  # letters of one that is shorter than random ones
+_SHORTEST_MIXED = 8  # letters of one that is shorter than random ones
 _RANDOM_PART = lazy(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{16,}")
 
 
