@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import recorded_rosters
-from jobs import PROGRAMS, TORCHRUN
+from jobs import PROGRAMS, TORCHRUN, free_port
 from rankdbg.session import Session
 from rankdbg.types import Rank
 from tiers import extra
@@ -145,6 +145,9 @@ def first_of(way: str) -> list[str]:
     return ["sh", "-c", f"cp {program} PROGRAM; exec {PYTHON} PROGRAM {way}"]
 
 
+# Without agents nothing tells which of its processes are ranks.
+JAX = f"cp {PROGRAMS / 'labels_jax.py'} PROGRAM; exec {PYTHON} PROGRAM 2 {{port}}"
+jax = words("env", "JAX_PLATFORMS=cpu", "sh", "-c", JAX.format(port=free_port()))
 needs_mpirun = pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin")
 slow = pytest.mark.slow
 # Launchers that load torch in every process are started without agents alone; with them they are
@@ -244,6 +247,14 @@ TABLE = [
         extra,
         needs("distributed"),
         with_agents={"launcher": 1, "helper": 1},
+    ),
+    pytest.param(
+        jax,
+        [{"ranks": [0, 1], "launcher": 1}],
+        True,
+        "jax with agents",
+        marks=[slow, extra, needs("jax")],
+        id="jax with agents",
     ),
 ]
 

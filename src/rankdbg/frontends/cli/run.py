@@ -15,12 +15,13 @@ import argparse
 import contextlib
 import errno
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rankdbg import _version
@@ -29,6 +30,25 @@ from rankdbg.files import foreign_files
 from rankdbg.frontends.job_commands import Command
 from rankdbg.process import identity, nsys_config
 from rankdbg.selection.mesh import parse as parse_mesh
+
+# Programs that run the command after their options.
+_WRAPPERS = frozenset(
+    [
+        "chrt",
+        "env",
+        "ionice",
+        "nice",
+        "nohup",
+        "numactl",
+        "setsid",
+        "stdbuf",
+        "sudo",
+        "taskset",
+        "time",
+        "timeout",
+    ]
+)
+_SHELL_WORDS = re.compile(r"[^\s;&|'\"()<>]+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -271,13 +291,35 @@ def job_name(command: Sequence[str]) -> str:
     `rankdbg run` for each rank, the Slurm job that they share."""
     if os.environ.get("SLURM_STEP_ID") and identity.slurm_job(os.environ):
         return f"slurm-{identity.slurm_job(os.environ)}"
-    scripts = [word for word in command if word.endswith((".py", ".sh"))]
-    if scripts:
-        name = Path(scripts[0]).stem
+    script = next(_scripts(command), "")
+    if script:
+        name = Path(script).stem
     else:
+        command = _without_wrappers(command)
         name = identity.script_name(command if _is_python(command[0]) else ["", *command])
     name = "".join(letter for letter in name if letter.isalnum() or letter in "-_.").lstrip("-")
     return f"{name or 'job'}-{os.urandom(2).hex()}"
+
+
+def _scripts(command: Sequence[str]) -> Iterator[str]:
+    """Also in the words of `sh -c`; no values of options."""
+    for word in command:
+        for part in _SHELL_WORDS.findall(word):
+            if part.endswith((".py", ".sh")) and not part.startswith("-"):
+                yield part
+
+
+def _without_wrappers(command: Sequence[str]) -> Sequence[str]:
+    """`env X=1 nice -n 5 vllm serve` -> `vllm serve`"""
+    words = list(command)
+    while Path(words[0]).name in _WRAPPERS:
+        rest = words[1:]
+        while rest and (rest[0][0:1] in "-+0123456789" or "=" in rest[0]):
+            rest.pop(0)
+        if not rest:
+            return command
+        words = rest
+    return words
 
 
 def _is_python(program: str) -> bool:
