@@ -363,9 +363,11 @@ make_away = make.options(resources=AWAY)
 
 
 def make_more_than_fits(make=make):
-    objects = [make.remote(index) for index in range(6)]
-    for each in objects:
-        ray.wait([each], fetch_local=False)
+    """One after the other: those that are made first are spilled."""
+    objects = []
+    for index in range(6):
+        objects.append(make.remote(index))
+        ray.wait(objects[-1:], fetch_local=False)
     return objects
 
 
