@@ -65,43 +65,7 @@ def _cell(function: Any) -> Any:
 def _noted(
     function: Callable[..., Any], name: str, kind: int, c10d: Any, outer: int
 ) -> Callable[..., Any]:
-    """`outer`: of the frames around the note, the program's."""
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
-    place_of_group = names.index("group") if "group" in names else -1
-    ends = [each for each in _OTHER_END.get(kind, ()) if each in names]
-    shapes: dict[Any, int] = {}  # different ones of each call
-
-    def note(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        ring = rings.get()
-        if ring is None:
-            return
-        group = kwargs.get("group")
-        if group is None and 0 <= place_of_group < len(args):
-            group = args[place_of_group]
-        group_name = c10d._world.pg_names.get(group) if group is not None else None
-        tensor = args[0] if args else next(iter(kwargs.values()), None)
-        code, line = rings.user_frame(sys._getframe(outer))
-        where = name, id(code), line, group_name
-        shape, dtype = getattr(tensor, "shape", None), getattr(tensor, "dtype", None)
-        text = ring.known.get((*where, shape, dtype))
-        if text is None:
-            shapes[where] = shapes.get(where, 0) + 1
-            if shapes[where] > _MOST_SHAPES:  # of a batch of sequences, say
-                shape = dtype = None
-            key = (*where, shape, dtype)
-            group = c10d._world.default_pg if group is None else group
-            place = rings.place_text(code, line)
-            text = ring.known.get(key) or _add_text(ring, key, place, group)
-        count = _counts[group_name] = _counts.get(group_name, 0) + 1
-        ring.note(kind, text, count, _other_end(args, kwargs) if ends else rings.NO_VALUE)
-
-    def _other_end(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
-        for each in ends:
-            place = names.index(each)
-            other = kwargs.get(each, args[place] if place < len(args) else None)
-            if type(other) is int:
-                return layout.WHOLE, other
-        return rings.NO_VALUE
+    note = _CallNotes(function, name, kind, c10d, outer).add
 
     def call(*args: Any, **kwargs: Any) -> Any:
         thread = get_ident()
@@ -124,6 +88,52 @@ def _noted(
 
     call.__name__ = function.__name__  # in torch's own log of exceptions
     return call
+
+
+class _CallNotes:
+    """The calls of one function, as events. `outer`: of the frames around add(), the program's."""
+
+    def __init__(
+        self, function: Callable[..., Any], name: str, kind: int, c10d: Any, outer: int
+    ) -> None:
+        self._name, self._kind, self._c10d, self._outer = name, kind, c10d, outer
+        names = function.__code__.co_varnames[: function.__code__.co_argcount]
+        self._place_of_group = names.index("group") if "group" in names else -1
+        ends = [each for each in _OTHER_END.get(kind, ()) if each in names]
+        self._ends = [(each, names.index(each)) for each in ends]
+        self._shapes: dict[Any, int] = {}  # different ones of each call
+
+    def add(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        ring = rings.get()
+        if ring is None:
+            return
+        code, line = rings.user_frame(sys._getframe(self._outer))
+        group = kwargs.get("group")
+        if group is None and 0 <= self._place_of_group < len(args):
+            group = args[self._place_of_group]
+        group_name = self._c10d._world.pg_names.get(group) if group is not None else None
+        tensor = args[0] if args else next(iter(kwargs.values()), None)
+        where = self._name, id(code), line, group_name
+        shape, dtype = getattr(tensor, "shape", None), getattr(tensor, "dtype", None)
+        text = ring.known.get((*where, shape, dtype))
+        if text is None:
+            self._shapes[where] = self._shapes.get(where, 0) + 1
+            if self._shapes[where] > _MOST_SHAPES:  # of a batch of sequences, say
+                shape = dtype = None
+            key = (*where, shape, dtype)
+            group = self._c10d._world.default_pg if group is None else group
+            place = rings.place_text(code, line)
+            text = ring.known.get(key) or _add_text(ring, key, place, group)
+        count = _counts[group_name] = _counts.get(group_name, 0) + 1
+        other = self._other_end(args, kwargs) if self._ends else rings.NO_VALUE
+        ring.note(self._kind, text, count, other)
+
+    def _other_end(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
+        for each, place in self._ends:
+            other = kwargs.get(each, args[place] if place < len(args) else None)
+            if type(other) is int:
+                return layout.WHOLE, other
+        return rings.NO_VALUE
 
 
 def _add_text(ring: rings.Ring, key: tuple[Any, ...], place: str, group: Any) -> rings.Text:
