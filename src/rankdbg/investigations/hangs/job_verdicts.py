@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.collectives import collective_words as words
+from rankdbg.investigations.hangs import headlines
+from rankdbg.investigations.hangs.proofs import age_of_child, of_process
 from rankdbg.investigations.rank_labels import Paths, frame_json, label, named, process_json
 from rankdbg.investigations.results import Result, rank_record
 from rankdbg.selection import format_ranks
@@ -15,7 +17,7 @@ from rankdbg.text.amounts import duration
 from rankdbg.text.cutting import cut
 from rankdbg.types import Rank
 from rankdbg.verdicts.hangs.accusations import Accusation
-from rankdbg.verdicts.hangs.evidence import Evidence, Seen, why_ended
+from rankdbg.verdicts.hangs.evidence import Evidence, why_ended
 from rankdbg.verdicts.hangs.hang_rules import Sign
 from rankdbg.verdicts.hangs.judgement import Verdict
 from rankdbg.verdicts.waits.wait_links import Link, Party
@@ -223,7 +225,7 @@ class JobVerdict(Result):
     def headline(self) -> str:
         verdict = self.verdict
         if self.evidence.dumped and self.first:
-            return self._headline_of_dumps(self.first)
+            return headlines.of_dumps(self.verdict, self.first, self.all_ranks)
         match verdict.state:
             case "stuck" if verdict.findings:
                 if verdict.waited is not None:
@@ -251,40 +253,13 @@ class JobVerdict(Result):
                 "which takes longer than the others."
             )
         if verdict.waiting and not any(sign.seen.stirred for sign in verdict.signs):
-            return f"The job may be making progress: {self._how_ranks_wait()}."
+            how = headlines.how_ranks_wait(verdict, self.all_ranks, self._among)
+            return f"The job may be making progress: {how}."
         return "The job is moving."
-
-    def _how_ranks_wait(self) -> str:
-        """In a job that may be making progress."""
-        verdict = self.verdict
-        waited = verdict.waited
-        is_usual = waited is not None and waited <= max(1.0, 10 * (verdict.usual or 0.0))
-        if not verdict.suspects or is_usual:
-            return "ranks wait, but no longer than usual"
-        ranks = [sign.seen.rank for sign in verdict.waiting]
-        several = len(ranks) > 1
-        wait = "wait" if several else "waits"
-        if waited is not None:
-            wait = f"{'have' if several else 'has'} waited {duration(waited)}"
-        suspects = [sign.seen.rank for sign in verdict.suspects]
-        return (
-            f"{named(ranks, self.all_ranks)} {wait} for {named(suspects, self._among)}, "
-            "which may be at work"
-        )
 
     def _headline_of_ended(self) -> str:
         first = self.diagnosis.first_in_words() if self.diagnosis else ""
         return f"The job has ended: {first}." if first else "The job has ended."
-
-    def _headline_of_dumps(self, finding: Accusation) -> str:
-        culprit = named(finding.ranks, self.all_ranks)
-        waiting = named([sign.seen.rank for sign in self.verdict.waiting], self.all_ranks)
-        verb = "waits" if len(self.verdict.waiting) == 1 else "wait"
-        text = f"{waiting} {verb} for {culprit}" if waiting else ""
-        if self.verdict.stuck:
-            return "The job is stuck, by its stack dumps" + (f": {text}." if waiting else ".")
-        text = text[:1].upper() + text[1:] if text else f"It may be held up by {culprit}"
-        return f"{text}; dumps cannot tell whether it makes progress."
 
     def _watched(self) -> float:
         return max((seen.seconds for seen in self.evidence.ranks), default=0.0)
@@ -300,12 +275,13 @@ class JobVerdict(Result):
         links = [link for link in (*finding.chain, *finding.behind) if link.evidence]
         proofs += [link.evidence[0] for link in links]
         for sign in finding.signs[:1]:
-            proofs += self._of_process(sign.seen, named([sign.seen.rank], self._among))
+            who = named([sign.seen.rank], self._among)
+            proofs += of_process(sign.seen, who, self.paths)
             if sign.child is not None:
                 child = sign.child.seen
-                proofs += self._of_process(child, f"process {child.rank.pid}")
+                proofs += of_process(child, f"process {child.rank.pid}", self.paths)
             if "{child}" in sign.rule.says or sign.rule.cause == "compile-hangs":
-                proofs += self._age_of_child(sign)
+                proofs += age_of_child(sign)
         if finding is self.first:
             proofs += [*self.parted, *self.logged, *self._by_logs()]
         proofs += [proof for link in links for proof in link.evidence[1:]]
@@ -319,39 +295,6 @@ class JobVerdict(Result):
         text = cut(self.diagnosis.first_line(), LONGEST_LINE)
         first = self.diagnosis.first_in_words()
         return [f"by the logs: {first}: {text} (rankdbg doctor shows more)"]
-
-    def _of_process(self, seen: Seen, who: str) -> list[str]:
-        found = []
-        if seen.place is not None:
-            moved = "is moving in" if seen.moving else "is in"
-            found.append(f"{who} {moved} {self.paths.text(seen.place)}")
-        if seen.after.why and seen.state == seen.after.state:
-            found.append(f"{who}: {seen.after.why}")
-        elif seen.wait.call:
-            on = f" on {seen.wait.on}" if seen.wait.on else ""
-            found.append(f"{who} is in the system call {seen.wait.call}{on}")
-        elif seen.active is not None:
-            found.append(f"{who} was {'computing' if seen.active else 'idle'} by its dump")
-        elif seen.computes:
-            found.append(f"{who} used the CPU for {min(1.0, seen.busy):.0%} of the time")
-        if seen.native_main:
-            found.append(f"{who} is in {' < '.join(f.function for f in seen.native_main[:4])}")
-        found += [f"GPU of {who}: {sign.text}" for sign in seen.gpus if sign.name != "busy"]
-        found += [f"GPU of {who}: {kernel.sentence}" for kernel in seen.kernels]
-        if seen.silence:
-            found.append(f"{who}: {seen.silence}")
-        return found
-
-    def _age_of_child(self, sign: Sign) -> list[str]:
-        """For how long the one runs for which it waits."""
-        awaited = sign.seen.after.awaited
-        named = [c for c in awaited if sign.child and c.pid == sign.child.seen.rank.pid]
-        return [
-            f"its child {child.pid} ({child.command or child.name}) started "
-            f"{duration(child.age)} ago"
-            for child in (named or awaited)[:1]
-            if child.age
-        ]
 
     def rows(self) -> list[list[Sign]]:
         """Ranks that do the same, the largest group first."""
