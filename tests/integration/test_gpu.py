@@ -93,7 +93,7 @@ def test_cuda_gdb_names_the_kernel_and_the_process_lives_on(stuck: Stuck) -> Non
         seen = look_with_cudagdb(stuck.pid)
         (kernel,) = seen["kernels"]
         assert kernel["name"] == "at::cuda::spin_kernel"
-        assert (kernel["grid"], kernel["block"]) == ([1, 1, 1], [1, 1, 1])
+        assert (kernel["grid"], kernel["block"]) == ((1, 1, 1), (1, 1, 1))
         assert (kernel["sms"], kernel["state"]) == (1, "active")
         functions = [frame[0] for frame in seen["threads"][0]["frames"]]
         assert any(function.startswith("cuda") for function in functions), functions

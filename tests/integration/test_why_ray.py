@@ -45,10 +45,14 @@ both_ways = pytest.mark.parametrize(
 RESOURCES = '{"slot": 1, "seat": 1, "place": 1, "away": 100}'
 
 
+# A raylet that waits for a file answers nobody, and Ray gives it up after half a minute.
+PATIENT = {"RAY_health_check_failure_threshold": "1000"}
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
     home = '{"home": 100}'
-    with RayCluster(apart=True, resources=home, other_resources=RESOURCES) as cluster:
+    with RayCluster(apart=True, head=PATIENT, resources=home, other_resources=RESOURCES) as cluster:
         yield cluster
 
 
