@@ -363,7 +363,7 @@ make_away = make.options(resources=AWAY)
 
 
 def make_more_than_fits(make=make):
-    """One after the other: those that are made first are spilled."""
+    """Some are spilled; Ray decides which."""
     objects = []
     for index in range(6):
         objects.append(make.remote(index))
@@ -372,18 +372,24 @@ def make_more_than_fits(make=make):
 
 
 def spill(folder, *making):
-    """More than fits into the store; the first are read again when FOLDER/go is there."""
+    """More than fits into the store; they are read when FOLDER/go is there."""
     objects = make_more_than_fits(*making)
     print("made", flush=True)
     while not (folder / "go").exists():
         time.sleep(0.05)
     ready()
-    ray.get(objects[0])
-    ray.get(objects[1])
+    read_again_and_again(objects)
+
+
+def read_again_and_again(objects):
+    """One that is in memory yet has to make room for others, and is read from its file next time."""
+    while True:
+        for each in objects:
+            ray.get(each)
 
 
 def spill_away(folder):
-    """The same on the other node, from which the first are fetched."""
+    """The same on the other node, from which they are fetched."""
     spill(folder, make_away)
 
 
@@ -391,18 +397,14 @@ def spill_away_twin(folder):
     """Each is fetched in time, and forgotten here, again and again."""
     objects = make_more_than_fits(make_away)
     ready()
-    while True:
-        for each in objects:
-            ray.get(each)
+    read_again_and_again(objects)
 
 
 def spill_twin(folder):
     """They are spilled and read again, all the time."""
     objects = make_more_than_fits()
     ready()
-    while True:
-        for each in objects:
-            ray.get(each)
+    read_again_and_again(objects)
 
 
 def main(address, story, folder):

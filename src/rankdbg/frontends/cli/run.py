@@ -303,8 +303,8 @@ def job_name(command: Sequence[str]) -> str:
 
 def _scripts(command: Sequence[str]) -> Iterator[str]:
     """Also in the words of `sh -c`; no values of options."""
-    for word in command:
-        for part in _SHELL_WORDS.findall(word):
+    for before, word in zip(["", *command], command, strict=False):
+        for part in _SHELL_WORDS.findall(word) if before == "-c" else [word]:
             if part.endswith((".py", ".sh")) and not part.startswith("-"):
                 yield part
 

@@ -20,6 +20,7 @@ from rankdbg.frontends.cli.run import job_name
         (["timeout", "3h", "vllm", "serve"], "vllm"),
         (["sh", "-c", "cd /src && exec python train.py --lr 1"], "train"),
         (["bash", "-c", "ulimit -n 100000; ./launch.sh"], "launch"),
+        (["/my runs/big train.sh", "of today.py"], "bigtrain"),
         (["torchrun", "--config=conf/small.py", "train.py"], "train"),
         (["env"], "env"),
         (["env", "A=b"], "env"),
