@@ -17,6 +17,7 @@ from rankdbg.frontends.mcp.tools import TOOLS, Tool
 from rankdbg.verdicts.hangs import (
     accusations,
     chain_ends,
+    collective_circles,
     culprits,
     ray_causes,
     store_circles,
@@ -98,6 +99,8 @@ def causes() -> str:
             *unreachable.BOTH,
             accusations.LOOP_AWAITS,
             store_circles.TOO_LATE,
+            collective_circles.HELD_IN_COLLECTIVE,
+            collective_circles.OWED_IN_COLLECTIVE,
             chain_ends.CIRCLE,
         ]
     )

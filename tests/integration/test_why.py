@@ -167,6 +167,19 @@ def test_verdict(hanging: HangingJob, expected: Expected, options: tuple[str, ..
     check(hanging.why(*options, *patience), expected)
 
 
+EXIT = Expected(Start("exit_blocked"), "2", frozenset({"exit-blocked"}))
+
+
+@pytest.mark.parametrize("expected", [EXIT], ids=lambda case: str(case.start))
+def test_thread_that_is_joined_at_exit(hanging: HangingJob, expected: Expected) -> None:
+    """Which one that is, and what it waits for."""
+    verdict = hanging.why("--longest", "40")
+    check(verdict, expected)
+    thread, queue = verdict["chain"]
+    assert thread["whom"].startswith("thread Thread-") and "upload" in thread["whom"], verdict
+    assert queue["what"].startswith("waits for the queue"), verdict
+
+
 ORDER = frozenset({"missing-from-collective"})
 ORDERS = [
     Expected(Start("left_the_order", "4"), "3", ORDER),
@@ -217,6 +230,46 @@ def test_key_of_a_store(hanging: HangingJob, expected: Expected) -> None:
 def test_keys_that_are_set(hanging: HangingJob, expected: Expected) -> None:
     """The twin: nobody is accused."""
     check(hanging.why(), expected)
+
+
+HELD = frozenset({"held-in-collective"})
+HELD_LOCK = Expected(Start("lock_held_in_collective"), "0-1", HELD)
+POLLED_LOCK = Expected(Start("lock_held_in_collective", arguments=("polled",)), "0-1", HELD)
+
+
+@pytest.mark.parametrize("expected", [HELD_LOCK, POLLED_LOCK], ids=lambda case: str(case.start))
+def test_lock_of_a_rank_in_a_collective(hanging: HangingJob, expected: Expected) -> None:
+    """Which one has the lock, and for whom that one waits; with its agent and without."""
+    for options in ((), ("--outside",)):
+        verdict = hanging.why(*options, "--longest", "40")
+        check(verdict, expected)
+        lock, back = verdict["chain"]
+        assert (lock["who"], lock["whom"]) == ("rank 1", "rank 0"), lock
+        assert "/index." in lock["what"], lock
+        assert (back["what"], back["whom"]) == ("waits in all_reduce for", "rank 1"), back
+
+
+PASSED_LOCK = Start("lock_held_in_collective", arguments=("passed",))
+
+
+@pytest.mark.parametrize(
+    "expected", [Expected(PASSED_LOCK, "", frozenset(), False)], ids=["passed"]
+)
+def test_lock_that_is_passed_on(hanging: HangingJob, expected: Expected) -> None:
+    """The twin: nobody is accused."""
+    check(hanging.why(), expected)
+
+
+OTHER_ROOT = Expected(Start("other_root", "4"), "2", frozenset({"collective-mismatch"}))
+
+
+@pytest.mark.parametrize("expected", [OTHER_ROOT], ids=lambda case: str(case.start))
+def test_another_root(hanging: HangingJob, expected: Expected) -> None:
+    """Others wait in the same broadcast; the one that has called it with another root is named."""
+    verdict = hanging.why("--longest", "40")
+    check(verdict, expected)
+    said = verdict["findings"][0]["says"]
+    assert "from rank 2" in said and "from rank 0" in said, verdict
 
 
 def check(verdict: Any, expected: Expected) -> None:

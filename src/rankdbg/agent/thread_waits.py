@@ -33,6 +33,7 @@ _FILES = (
     "/concurrent/futures/thread.py",
 )
 _BEGIN = ("run", "_bootstrap", "_bootstrap_inner", "_worker")  # of a thread, in these files
+_AT_EXIT = "_shutdown"  # of threading: joins all threads that are no daemons
 _WAITING_CALLS = (*HOLD, "__enter__", "get", "put", "join", "wait", "result", "exception")
 
 
@@ -152,6 +153,8 @@ def _find_by_object(thread: Waiter, inside: list[FrameType], codes: Codes) -> No
             thread.name = use.text if use is not None and calls_it else ""
             break
     first = inside[0]
+    if first.f_code.co_name == _AT_EXIT and not thread.kind:
+        thread.kind, thread.call = "thread", _AT_EXIT
     if first.f_code.co_name == "__enter__" and thread.kind in ("condition", "queue"):
         condition = variables(first).get("self")
         thread.kind, thread.thing = "lock", attribute(condition, "_lock")
@@ -202,6 +205,10 @@ class _Owing:
         }
 
     def _owners(self, waiter: Waiter) -> list[dict[str, Any]]:
+        if waiter.call == _AT_EXIT:
+            return [
+                owner(other.ident, "end") for other in self._others(waiter) if _is_joined(other)
+            ]
         if waiter.kind == "thread":
             ended = attribute(waiter.thing, "_ident") or 0
             return [owner(ended, "end")] if ended else []
@@ -256,6 +263,12 @@ class _Owing:
         exists = any(by_python == other.ident for other in self._everyone)
         how = "owner" if exists else "gone"
         return [owner(by_python if exists else 0, how, *(places or [None])[:1])]
+
+
+def _is_joined(thread: Waiter) -> bool:
+    """At exit."""
+    known = getattr(sys.modules.get("threading"), "_active", {}).get(thread.ident)
+    return attribute(known, "_daemonic") is False
 
 
 def _owner_of(lock: Any) -> int:

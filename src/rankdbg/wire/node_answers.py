@@ -272,7 +272,7 @@ class FilePiece:
 @dataclass(frozen=True)
 class HistoryEvent:
     """`group`: its name, description and size; `count`: of the step, or of the call in its group;
-    `value`: of a mark, or the other end of a send or recv."""
+    `value`: of a mark; the other end of a send or recv; the root of a broadcast, say."""
 
     index: int
     time: int  # nanoseconds

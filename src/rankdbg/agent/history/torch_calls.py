@@ -32,8 +32,8 @@ _KINDS = {
     **dict.fromkeys(("send", "send_object_list", "isend"), layout.SEND),
     **dict.fromkeys(("recv", "recv_object_list", "irecv"), layout.RECEIVE),
 }
-# Of the arguments: the rank at the other end.
-_OTHER_END = {layout.SEND: ("dst", "group_dst"), layout.RECEIVE: ("src", "group_src")}
+# Arguments that are the rank at the other end, or from which a collective goes out or in which it ends.
+_OTHER_END = ("dst", "group_dst", "src", "group_src")
 _MOST_DIMENSIONS, _MOST_SHAPES = 8, 32
 
 _inside: set[int] = set()  # threads in a call: those that it makes itself are not the program's
@@ -99,7 +99,7 @@ class _CallNotes:
         self._name, self._kind, self._c10d, self._outer = name, kind, c10d, outer
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
         self._place_of_group = names.index("group") if "group" in names else -1
-        ends = [each for each in _OTHER_END.get(kind, ()) if each in names]
+        ends = [each for each in _OTHER_END if each in names]
         self._ends = [(each, names.index(each)) for each in ends]
         self._shapes: dict[Any, int] = {}  # different ones of each call
 
@@ -125,13 +125,17 @@ class _CallNotes:
             place = rings.place_text(code, line)
             text = ring.known.get(key) or _add_text(ring, key, place, group)
         count = _counts[group_name] = _counts.get(group_name, 0) + 1
-        other = self._other_end(args, kwargs) if self._ends else rings.NO_VALUE
+        other = self._other_end(args, kwargs, group) if self._ends else rings.NO_VALUE
         ring.note(self._kind, text, count, other)
 
-    def _other_end(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
+    def _other_end(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], group: Any
+    ) -> tuple[int, int]:
         for each, place in self._ends:
             other = kwargs.get(each, args[place] if place < len(args) else None)
             if type(other) is int:
+                if each.startswith("group_") and group is not None:
+                    other = self._c10d.get_global_rank(group, other)
                 return layout.WHOLE, other
         return rings.NO_VALUE
 

@@ -1,7 +1,7 @@
 """`why` and `doctor` share one verdict: stacks say who holds a job up, logs why it has died.
 
-`why` takes what a culprit logged last, and where ranks parted by their histories, as evidence, and reads the logs of a job that has died;
-`doctor` says whether a job that runs is stuck.
+`why` takes what a culprit logged last, and where ranks parted by their histories, as evidence, and
+reads the logs of a job that has died; `doctor` says whether a job that runs is stuck.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rankdbg.process.masking import mask_text
 from rankdbg.selection import format_ranks
 from rankdbg.session import Session
 from rankdbg.types import Rank
+from rankdbg.verdicts.hangs import left_order
 from rankdbg.verdicts.hangs.evidence import Evidence
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict
@@ -44,21 +45,28 @@ def with_logs(found: JobVerdict, session: Session, job: str | None) -> JobVerdic
         if found.verdict.state == "ended" or (first is not None and first.cause == "rank-died"):
             found = replace(found, diagnosis=_diagnosis(session, job))
         if first is not None and found.stuck:
-            found = replace(found, parted=_parted(session, job))
+            found = _with_histories(found, session, job)
+            first = found.first or first
             found = replace(found, logged=_logged(session, job, first.ranks, found))
     except RankdbgError:
         pass
     return found
 
 
-def _parted(session: Session, job: str | None) -> tuple[str, ...]:
+def _with_histories(found: JobVerdict, session: Session, job: str | None) -> JobVerdict:
     """Where ranks left the others, long before they waited for each other. Jobs without histories
     are the rule where there is no agent."""
     try:
         history = rank_histories.compare(session, rank_histories.read_job(session, job))
     except NoJob:
-        return ()
-    return tuple(each.in_words(history.ranks) for each in history.parted[:MOST_PARTED])
+        return found
+    parted = history.parted[:MOST_PARTED]
+    if not parted:
+        return found
+    first = parted[0]
+    verdict = left_order.name_departed(found.verdict, first.departure.ranks, first.calls())
+    words = tuple(each.in_words(history.ranks) for each in parted)
+    return replace(found, verdict=verdict, parted=words)
 
 
 def of_ended_job(diagnosis: LogDiagnosis) -> JobVerdict:

@@ -12,6 +12,7 @@ from rankdbg.verdicts.histories.departures import STEPS, Departure, EventDiffere
 from rankdbg.wire.node_answers import HistoryEvent
 
 MOST_MARKS = 3
+_INTO_ONE = ("gather", "reduce")  # collectives that end in one rank; others go out from one
 
 
 def in_a_sentence(
@@ -20,8 +21,14 @@ def in_a_sentence(
     """For a verdict: rank 2 parted from ranks 0-1 in step 41: ..."""
     who = f"{named(departure.ranks, among)} parted from {named(departure.others, among)}"
     when = f" in step {departure.step}" if departure.step is not None else ""
+    calls = f": {both_calls(found)}" if found is not None else ""
+    return f"{who}{when}{calls} (rankdbg history)"
+
+
+def both_calls(found: EventDifference | None) -> str:
+    """train.py:91 barrier, default_pg #9; the others: train.py:88 all_reduce, default_pg #9"""
     if found is None:
-        return f"{who}{when} (rankdbg history)"
+        return "it has called something else than the others"
     theirs, others = (
         f"{event_text(event) if event is not None else 'nothing more'}{marks_text(marks)}"
         for event, marks in (
@@ -29,7 +36,7 @@ def in_a_sentence(
             (found.others, found.others_marks),
         )
     )
-    return f"{who}{when}: {theirs}; the others: {others} (rankdbg history)"
+    return f"{theirs}; the others: {others}"
 
 
 def marks_text(marks: Sequence[HistoryEvent]) -> str:
@@ -53,6 +60,9 @@ def event_text(event: HistoryEvent) -> str:
     what = _valued(event) if event.kind == "mark" else event.name
     if event.kind in ("send", "recv") and isinstance(event.value, int):
         what += f" {'to' if event.kind == 'send' else 'from'} rank {event.value}"
+    elif event.kind == "collective" and isinstance(event.value, int):
+        into = event.name.startswith(_INTO_ONE)
+        what += f" {'to' if into else 'from'} rank {event.value}"
     if group := group_name(event):
         what += f", {group} #{event.count}"
     return f"{_line(event)} {what}"

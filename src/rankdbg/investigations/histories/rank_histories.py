@@ -46,6 +46,9 @@ class ShownDeparture:
     def in_words(self, among: Sequence[Rank]) -> str:
         return words.in_a_sentence(self.departure, self.difference, among)
 
+    def calls(self) -> str:
+        return words.both_calls(self.difference)
+
     def as_json(self, among: Sequence[Rank]) -> dict[str, Any]:
         found = self.difference
         return {

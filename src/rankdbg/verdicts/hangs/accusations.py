@@ -66,6 +66,16 @@ def in_order(ranks: Iterable[Rank]) -> tuple[Rank, ...]:
     return tuple(sorted(ranks, key=lambda r: (r.number is None, r.number or 0, r.process)))
 
 
+def waits_for_accused(rank: Rank, accused: Accusation) -> bool:
+    """By recorders, where there are any: its collective may be one of other ranks."""
+    if accused.world is None:
+        return True
+    members = {rank.process: number for number, rank in accused.world.ranks.items()}
+    wait = accused.world.findings.waits.get(members.get(rank.process, -1))
+    accused_numbers = {members.get(each.process) for each in accused.ranks}
+    return wait is not None and bool(accused_numbers & {*wait.others})
+
+
 def with_owners(
     accused: Accusation,
     chains: Mapping[ProcessKey, tuple[Link, ...]],

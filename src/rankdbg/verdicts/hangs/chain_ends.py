@@ -6,14 +6,14 @@ about its last one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rankdbg.verdicts.hangs.accusations import Accusation
-from rankdbg.verdicts.hangs.hang_rules import HangRule
+from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
 from rankdbg.verdicts.waits.thread_links import NO_THREAD
 from rankdbg.verdicts.waits.wait_chains import NO_OTHER
-from rankdbg.verdicts.waits.wait_links import Link, place_of
+from rankdbg.verdicts.waits.wait_links import LOCK_OF_FILE, Link, ProcessPlace, place_of
 
 CIRCLE = HangRule(
     cause="wait-circle",
@@ -31,10 +31,12 @@ _OF_FIRST_LINKS = {
 }  # fmt: skip
 
 
-def name_end(accused: Accusation) -> Accusation:
-    """With what its chain ends in, if its sign is about the first link."""
+def name_end(accused: Accusation, ranks: Mapping[ProcessPlace, Sign]) -> Accusation:
+    """With what its chain ends in, if its sign is about the first link. `ranks`: all of them."""
     if not accused.behind or not accused.signs or accused.cause not in _OF_FIRST_LINKS:
         return accused
+    if accused.cause == "sleeping" and accused.behind[0].thing.startswith(LOCK_OF_FILE):
+        accused = _naming_lock(accused)
     if _is_circle(accused.behind):
         return replace(accused, cause=CIRCLE.cause, why=CIRCLE.why, next=CIRCLE.fix)
     last = accused.behind[-1]
@@ -56,9 +58,19 @@ def name_end(accused: Accusation) -> Accusation:
         return accused
     if last.whom.place is not None and last.whom.place != accused.behind[0].who.place:
         look = f"{there}ps -fp {last.whom.place.pid}"
+        if (rank := ranks.get(last.whom.place)) is not None:
+            look = f"rankdbg stacks {rank.words['rank']} --threads all"
         who = "the holder" if last.thing.endswith("held by") else "that process"
         return replace(accused, next=f"look at {who}: {look}")
     return accused
+
+
+def _naming_lock(accused: Accusation) -> Accusation:
+    """Of a file, which one that sleeps between tries to take it has not got."""
+    lock = accused.behind[0].thing.partition(", for which")[0]
+    says = f"trying again and again to take {lock}, in {accused.signs[0].words['place']}"
+    why = "Another process holds the lock on that file."
+    return replace(accused, cause="file-lock", says=says, why=why)
 
 
 def ends_for_good(chain: Sequence[Link]) -> bool:

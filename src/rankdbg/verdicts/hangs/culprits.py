@@ -19,6 +19,7 @@ from rankdbg.verdicts.hangs import starting, unreachable
 from rankdbg.verdicts.hangs.accusations import Accusation, accuse, in_order, ranks_of, with_owners
 from rankdbg.verdicts.hangs.case import AT_GPU, FOR_PROCESSES, Case
 from rankdbg.verdicts.hangs.chain_ends import name_end
+from rankdbg.verdicts.hangs.collective_circles import follow_into_collective
 from rankdbg.verdicts.hangs.evidence import why_ended
 from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, UNKNOWN, Sign
@@ -34,7 +35,9 @@ def find(case: Case) -> list[Accusation]:
     if not found and case.ray is not None:
         return [*case.ray.accused]
     found = found or _by_absence(case) or _by_signs(case)
-    found = [name_end(with_owners(finding, case.chains, case.places)) for finding in found]
+    found = [with_owners(finding, case.chains, case.places) for finding in found]
+    ranks = {place_of(sign.seen.rank): sign for sign in case.signs}
+    found = [name_end(follow_into_collective(case, finding), ranks) for finding in found]
     found = [name_both_sides(case, finding) for finding in found]
     found = [unreachable.name_lost_packets(case, finding) for finding in found]
     return [unreachable.name_master(case, f) if f.cause == starting.CONNECTS else f for f in found]

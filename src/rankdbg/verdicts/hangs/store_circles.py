@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rankdbg.types import Rank
-from rankdbg.verdicts.hangs.accusations import Accusation, in_order
+from rankdbg.verdicts.hangs.accusations import Accusation, in_order, waits_for_accused
 from rankdbg.verdicts.hangs.case import Case
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
 from rankdbg.verdicts.waits.store_links import KEY
@@ -59,14 +58,4 @@ def _setter(case: Case, accused: Accusation) -> Sign | None:
     setter = signs.get(first.whom.place) if first.whom.place else None
     if setter is None or setter.rule.role != "collective" or setter in accused.signs:
         return None
-    return setter if _waits_for(setter.seen.rank, accused) else None
-
-
-def _waits_for(rank: Rank, accused: Accusation) -> bool:
-    """By recorders, where there are any: its collective may be one of other ranks."""
-    if accused.world is None:
-        return True
-    members = {rank.process: number for number, rank in accused.world.ranks.items()}
-    wait = accused.world.findings.waits.get(members.get(rank.process, -1))
-    accused_numbers = {members.get(each.process) for each in accused.ranks}
-    return wait is not None and bool(accused_numbers & {*wait.others})
+    return setter if waits_for_accused(setter.seen.rank, accused) else None

@@ -3,7 +3,8 @@
 Ranks of one program do not all do the same: stages of a pipeline, a rank that logs. So ranks are
 put into classes by the calls that they made in the first steps that all of them still know, and a
 rank departs when its calls differ from those of its class. Calls are compared by operation and
-group alone: their lines and shapes may differ in a healthy job, and so may what a program marks.
+group, and within a step by the root of a broadcast or a reduce: their lines and shapes may differ in
+a healthy job, and so may what a program marks.
 """
 
 from __future__ import annotations
@@ -143,9 +144,10 @@ def _alike(histories: Sequence[RankHistory]) -> list[list[RankHistory]]:
 
 def _parted_in(members: Sequence[RankHistory]) -> Iterator[tuple[Departure, EventDifference]]:
     """Those that did something else than most. Who has only not come as far has not parted."""
-    same: dict[tuple[object, ...], list[RankHistory]] = {}
+    same: dict[object, list[RankHistory]] = {}
     for each in members:
-        same.setdefault(tuple(_compared(event) for event in _calls(each.events)), []).append(each)
+        calls = tuple((_compared(event), _root(event)) for event in _calls(each.events))
+        same.setdefault(calls, []).append(each)
     usual = max(
         same.values(), key=lambda one: sum(len(o) for o in same.values() if not _differ(o, one))
     )
@@ -194,7 +196,15 @@ def _calls(events: Sequence[HistoryEvent]) -> Iterator[HistoryEvent]:
 
 
 def _same(one: HistoryEvent, other: HistoryEvent) -> bool:
-    return _compared(one) == _compared(other)
+    roots = _root(one), _root(other)
+    in_one_call = None not in roots and one.group == other.group
+    return _compared(one) == _compared(other) and (not in_one_call or roots[0] == roots[1])
+
+
+def _root(event: HistoryEvent) -> tuple[object, ...] | None:
+    """From which rank it goes out, or in which it ends. Each group of one dimension has its own."""
+    is_rooted = event.kind == "collective" and isinstance(event.value, int)
+    return (event.group, event.value) if is_rooted else None
 
 
 def _compared(event: HistoryEvent) -> tuple[object, ...]:

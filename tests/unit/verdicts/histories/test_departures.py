@@ -133,6 +133,31 @@ def under_way(*stories: str) -> list[tuple[list[int | None], list[int | None]]]:
     ]
 
 
+def broadcast_from(root: int, group: str, index: int = 1) -> HistoryEvent:
+    kind, place = "collective", "t.py:1 f"
+    return HistoryEvent(index, 0, kind, "broadcast [8]", place, (group, "dp", "2"), 2, root)
+
+
+def parted_by_roots(*calls: HistoryEvent) -> list[list[int | None]]:
+    histories = [
+        RankHistory(history(number, []).rank, events=(*events("s1"), call))
+        for number, call in enumerate(calls)
+    ]
+    return [[rank.number for rank in each.ranks] for each, _ in find_under_way(histories, [])]
+
+
+def test_another_root() -> None:
+    """One rank broadcasts from another rank than all others of the group."""
+    calls = [broadcast_from(2 if number == 2 else 0, "1") for number in range(4)]
+    assert parted_by_roots(*calls) == [[2]]
+
+
+def test_each_group_has_its_own_root() -> None:
+    """Halves of a dimension of the mesh broadcast from the first rank of each."""
+    calls = [broadcast_from(number // 2 * 2, f"half{number // 2}") for number in range(4)]
+    assert parted_by_roots(*calls) == []
+
+
 def test_one_is_in_another_call() -> None:
     before = "s1 " + "all_reduce " * 9
     assert under_way(before + "all_reduce", before + "barrier", before + "all_reduce") == [
