@@ -216,6 +216,7 @@ class Vitals:
     ready: float = 0.0  # could have run, but others had the processors
     others: float = 0.0  # other threads, and all processes below it, ran
     others_ready: float = 0.0  # would have, uninterrupted; less than before, once one has ended
+    asleep: float | None = None  # seconds for which the main thread has not run; None: not known
     switches: int = 0  # how often the main thread got a processor
     woken: int = 0  # how often it has waited; 0: an older node has not told
     read: int = 0  # bytes, by all threads

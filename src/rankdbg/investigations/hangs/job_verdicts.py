@@ -228,11 +228,11 @@ class JobVerdict(Result):
             return headlines.of_dumps(self.verdict, self.first, self.all_ranks)
         match verdict.state:
             case "stuck" if verdict.findings:
-                if verdict.waited is not None:
-                    return f"The job is stuck: ranks have waited for {duration(verdict.waited)}."
                 if verdict.started is not None:
                     since = f"its ranks started {duration(verdict.started)} ago"
                     return f"The job is stuck at its start: {since} and have not all joined."
+                if verdict.waited is not None:
+                    return f"The job is stuck: ranks have waited for {duration(verdict.waited)}."
                 return f"The job is stuck: no rank has made progress for {self._watched():.1f} s."
             case "stuck":
                 return "The job is stuck, and no rank stands out."

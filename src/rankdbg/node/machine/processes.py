@@ -48,14 +48,23 @@ def _read(path: str) -> bytes:
         return file.read()
 
 
+def _stat(pid: int) -> tuple[str, list[str]]:
+    """What is before the end of the name, and the fields after it."""
+    before, _, after = _read(f"/proc/{pid}/stat").decode(errors="replace").rpartition(")")
+    return before, after.split()
+
+
+def fields_after_name(pid: int) -> list[str]:
+    """Of /proc/PID/stat: the state is the first."""
+    return _stat(pid)[1]
+
+
 def read_stat(pid: int) -> Stat | None:
     """None if there is no such process."""
     try:
-        text = _read(f"/proc/{pid}/stat").decode(errors="replace")
+        before, fields = _stat(pid)
     except OSError:
         return None
-    before, _, after = text.rpartition(")")
-    fields = after.split()
     return Stat(
         pid,
         before.partition("(")[2],

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from rankdbg.node.machine import processes, syscalls
 from rankdbg.node.machine.interruptions import Interruptions
+from rankdbg.node.machine.resting import RestingTimes
 from rankdbg.process import masking
 
 _MOST_CHILDREN = 32
@@ -31,7 +32,7 @@ def look(
 ) -> dict[tuple[int, int], dict[str, Any]]:
     """By (pid, start); processes that are gone are omitted. `ranks`: pids that are no rank's
     children."""
-    families = _families()
+    families, resting = _families(), RestingTimes()
     interruptions.forget_ended()
     found = {}
     for key in keys:
@@ -39,6 +40,7 @@ def look(
         if stat is not None and stat.start == key[1]:
             found[key] = {
                 **_vitals(stat, families, interruptions),
+                "asleep": resting.seconds(stat.pid),
                 "children": _children(stat, families, interruptions, ranks),
             }
     return found

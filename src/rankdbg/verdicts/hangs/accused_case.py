@@ -38,6 +38,14 @@ class AccusedCase(Case):
         return max(ages, default=None)
 
     @cached_property
+    def asleep(self) -> float | None:
+        """For how long those that wait have not run, at least; where none waits, the accused. None if
+        that is not known of any: a watchdog wakes them, or the kernel does not tell."""
+        signs = self.waiting or (self.findings[0].signs if self.findings else ())
+        known = [sign.seen.asleep for sign in signs if sign.seen.asleep is not None]
+        return min(known, default=None)
+
+    @cached_property
     def usual(self) -> float | None:
         """The longer ones of the times between two collectives of a rank; the longest that other
         tasks of the same function took."""

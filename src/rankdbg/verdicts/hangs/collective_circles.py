@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rankdbg.process.user_code import is_user_code
 from rankdbg.verdicts.hangs.accusations import Accusation, in_order, waits_for_accused
-from rankdbg.verdicts.hangs.case import Case
+from rankdbg.verdicts.hangs.case import WAITING, Case
 from rankdbg.verdicts.hangs.evidence import Seen
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
 from rankdbg.verdicts.waits.wait_links import LOCK_OF_FILE, Link, place_of, process_at
@@ -55,6 +55,8 @@ def follow_into_collective(case: Case, accused: Accusation) -> Accusation:
 def _owing(case: Case, accused: Accusation) -> Sign | None:
     """The rank at which the chain of one that is accused ends, if it waits for that one."""
     if len(accused.ranks) != 1 or not accused.signs or not accused.behind:
+        return None
+    if accused.signs[0].rule.role in WAITING:  # it waits in a call with others, or for a key
         return None
     whom = accused.behind[-1].whom
     signs = {place_of(sign.seen.rank): sign for sign in case.waiting}

@@ -186,6 +186,15 @@ class Seen:
         """For which it was watched."""
         return self.after.at - self.before.at
 
+    @cached_property
+    def asleep(self) -> float | None:
+        """For how long its main thread has done nothing but wait; None if that is not known, as of
+        one that timers wake."""
+        if self.before.asleep is None or not self.motionless or self.after.state not in ("S", "D"):
+            return None
+        is_woken = self.after.woken != self.before.woken
+        return None if is_woken else self.before.asleep + self.seconds
+
     @property
     def busy(self) -> float:
         """The share of the time in which its main thread was not waiting for anything."""

@@ -38,7 +38,7 @@ class Verdict:
     waiting: tuple[Sign, ...] = ()  # for the accused
     confidence: Confidence = "low"
     reasons: tuple[str, ...] = ()  # for the confidence
-    waited: float | None = None  # seconds, as recorders know
+    waited: float | None = None  # seconds, as recorders know, or the kernel
     started: float | None = None  # seconds ago, if it is stuck at its start
     usual: float | None = None  # seconds between collectives
     signs: tuple[Sign, ...] = ()
@@ -102,7 +102,8 @@ def _weigh(case: AccusedCase) -> Verdict:
         return Verdict(case.ray.state if case.ray else _state_without_culprits(case))
     first = case.findings[0]
     waiting = _waiting_for_accused(case)
-    moving = Verdict("moving", waiting=waiting, waited=case.waited, usual=case.usual)
+    waited = case.asleep if case.waited is None else case.waited
+    moving = Verdict("moving", waiting=waiting, waited=waited, usual=case.usual)
     if case.passes_locks_on or any(_shows_progress(sign, first) for sign in waiting):
         return moving
     if first.cause == "rank-never-started" and case.youngest < STARTING_SECONDS:

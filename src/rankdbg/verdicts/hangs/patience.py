@@ -26,6 +26,9 @@ SHORT_SLEEP = 60.0
 AWAKE = 1.0  # seconds after a sleep in which the next thing is seen
 # Without flight recorders, the time for which we watched is all that is known.
 WATCHED = {"working": 4.0, "outside": 3.0, "own": 1.0, "held": 0.0}
+# For how long ranks must have waited where only the kernel tells that, and nothing how long they
+# usually do.
+ALONE = 6.0
 # Where others have returned from the same function, one that waits for a server is slow.
 MAY_BE_ANSWERED = ("sleeping", "waits-for-network", "waits-for-pipe", "event-loop-awaits")
 
@@ -140,7 +143,8 @@ def _gpu_goes_on(sign: Sign) -> bool:
 
 def _needed_by_time(case: AccusedCase, role: Role) -> float:
     if case.waited is None:
-        return WATCHED[role] - case.watched
+        slept = 0.0 if case.asleep is None or role == "held" else ALONE - case.asleep
+        return max(WATCHED[role] - case.watched, slept)
     if case.usual is None:
         return PATIENCE[role] - case.waited
     if role == "working":

@@ -73,6 +73,25 @@ def test_the_one_that_is_elsewhere_is_accused() -> None:
     assert [sign.seen.rank.number for sign in verdict.waiting] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("seconds", "stuck"), [(2.8, False), (30.0, True)])
+def test_a_wait_of_which_only_the_kernel_knows(seconds: float, stuck: bool) -> None:
+    """No recorder tells how long such waits usually are: a server may answer after some seconds."""
+    waiting = [seen(number, asleep=seconds) for number in range(3)]
+    reader = seen(3, stack("accept /job/serve.py:12"), call="accept", on="socket", asleep=4.0)
+    verdict = verdict_on(*waiting, reader)
+    assert verdict.stuck is stuck
+    assert verdict.waited == pytest.approx(seconds + 1.0)
+    assert stuck or verdict.watch_longer == pytest.approx(6.0 - seconds - 1.0)
+
+
+def test_waits_that_a_watchdog_interrupts() -> None:
+    """How long these are is not known: for how long they were watched has to do."""
+    waiting = [seen(number, asleep=0.1, woken=7) for number in range(3)]
+    waiting = [replace(each, after=replace(each.after, woken=8)) for each in waiting]
+    verdict = verdict_on(*waiting, seen(3, IN_READ, call="read", on="/data/shard-7"))
+    assert verdict.stuck and verdict.waited is None
+
+
 def test_children_that_nobody_has_looked_for() -> None:
     """A stack dump tells of none: a data loader is not said to have lost its workers."""
     file = "/env/lib/python3.11/site-packages/torch/utils/data/dataloader.py"
