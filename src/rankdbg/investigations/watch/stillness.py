@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rankdbg.session import Session
-from rankdbg.types import Answer, ProcessKey, Rank
+from rankdbg.types import Answer, ProcessKey, Rank, Sampled
 from rankdbg.verdicts.hangs import progress
 from rankdbg.wire.answers import Vitals
 
@@ -33,7 +33,8 @@ class Stillness:
     steps: dict[ProcessKey, int] = field(default_factory=dict)
     stepped: float = 0.0  # when a rank last reported a new step
 
-    def look(self, session: Session, ranks: Sequence[Rank], now: float) -> None:
+    def look(self, session: Session, ranks: Sequence[Rank], now: float) -> list[Sampled]:
+        """Returns the stacks that were seen."""
         alive = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
         stacks, _ = session.stacks(alive, samples=1)
         frames = {sampled.rank.process: sampled.main() for sampled in stacks}
@@ -44,6 +45,7 @@ class Stillness:
         self._note_steps(alive, now)
         present = {rank.process for rank in alive}
         self.places = {key: place for key, place in self.places.items() if key in present}
+        return stacks
 
     def _note(self, key: ProcessKey, frames: Any, vitals: Vitals, now: float) -> None:
         known = self.places.get(key)
@@ -51,6 +53,12 @@ class Stillness:
             self.places[key] = LastProgress(frames, vitals, now)
         elif progress.signs(progress.Facts(known.vitals, vitals, moved=known.frames != frames)):
             self.places[key] = LastProgress(frames, vitals, now, has_moved=True)
+
+    def note_moved(self, key: ProcessKey, now: float) -> None:
+        """By other evidence than that of a look."""
+        if place := self.places.get(key):
+            place.since = now
+            place.has_moved = True
 
     def _note_steps(self, ranks: Sequence[Rank], now: float) -> None:
         for rank in ranks:
@@ -67,9 +75,14 @@ class Stillness:
         if not moved:
             return 0.0
         since = sorted(place.since for place in moved)
-        # The median: half of the ranks have not moved since then.
-        index = max(0, int(len(since) * STILL_SHARE + 0.5) - 1)
-        return now - since[index]
+        return now - since[_middle(since)]
+
+    def still_since_seen(self, now: float) -> float:
+        """The same, also of ranks that have not moved since they were first seen."""
+        if self.steps:
+            return now - self.stepped
+        since = sorted(place.since for place in self.places.values())
+        return now - since[_middle(since)] if since else 0.0
 
     def assume_still(self, now: float, seconds: float) -> None:
         """Assume that all ranks have made no progress for this long."""
@@ -83,3 +96,8 @@ class Stillness:
         for place in self.places.values():
             place.since = now
         self.stepped = now
+
+
+def _middle(since: Sequence[float]) -> int:
+    """The median: half of the ranks have not moved since then."""
+    return max(0, int(len(since) * STILL_SHARE + 0.5) - 1)
