@@ -67,7 +67,6 @@ def run(options: argparse.Namespace) -> int:
     find_patience(options.patience)
     _check_terminal()
 
-    from rankdbg.frontends.standard_streams import unguarded
     from rankdbg.frontends.top.reading import LiveReading
     from rankdbg.frontends.top.screen import TopScreen, die_by
     from rankdbg.frontends.top.views import View
@@ -78,7 +77,6 @@ def run(options: argparse.Namespace) -> int:
     target = reaching.session().cluster.target  # what is wrong with it is said before the screen
     view = View(chosen=chosen, every=options.every, target=target)
     screen = TopScreen(
-        unguarded(sys.stdout),
         view,
         lambda changed: LiveReading(reaching, rules, options.job, options.every, changed),
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TextIO
+from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -24,6 +25,7 @@ from prompt_toolkit.layout import FormattedTextControl, Layout, Window
 from prompt_toolkit.output import create_output
 from prompt_toolkit.styles import Attrs, Style
 
+from rankdbg.frontends.standard_streams import unguarded
 from rankdbg.frontends.terminal import plain_text
 from rankdbg.frontends.top.drawing import draw
 from rankdbg.frontends.top.keys import Keys
@@ -40,8 +42,9 @@ _NAMED = {
 
 class TopScreen:
     def __init__(
-        self, output: TextIO, view: View, open_reading: Callable[[Callable[[], None]], LiveReading]
+        self, view: View, open_reading: Callable[[Callable[[], None]], LiveReading]
     ) -> None:
+        output = unguarded(sys.stdout)
         self._view = view
         self._is_new = True  # nothing has been opened yet
         self._lines: list[Line] = []
@@ -65,13 +68,16 @@ class TopScreen:
 
     def run(self) -> int:
         """Until a key or a signal ends it; returns that signal, or 0."""
-        self._reading.start()
+        messages = io.StringIO()  # would be written across the screen
         try:
-            return self._loop.run_until_complete(self._run())
-        except EOFError:  # the terminal has gone
+            with contextlib.redirect_stderr(messages):
+                self._reading.start()
+                return self._loop.run_until_complete(self._run())
+        except (EOFError, OSError):  # the terminal has gone
             return signal.SIGHUP
         finally:
             self._reading.close()
+            sys.stderr.write(messages.getvalue())
 
     async def _run(self) -> int:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
