@@ -74,8 +74,10 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.investigations.watch.reconnecting import Reaching
 
     reaching = Reaching(opener(options))
-    target = reaching.session().cluster.target  # what is wrong with it is said before the screen
-    view = View(chosen=chosen, every=options.every, target=target)
+    cluster = reaching.session().cluster  # what is wrong with it is said before the screen
+    if cluster.saved:
+        raise BadInput("a snapshot does not change", hint=f"rankdbg ps -t {cluster.target}")
+    view = View(chosen=chosen, every=options.every, target=cluster.target)
     screen = TopScreen(
         view,
         lambda changed: LiveReading(reaching, rules, options.job, options.every, changed),

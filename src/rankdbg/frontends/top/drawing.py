@@ -107,6 +107,7 @@ def _trouble(picture: Picture, columns: int, now: float) -> list[Line]:
         texts += [f"no response: node {node}  ({why})" for node, why in nodes.items()][:2]
         if len(nodes) > 2:
             texts[-1] = f"no response: {len(nodes) - 1} more nodes"
+    texts += [f"verdicts, steps and GPUs: {picture.trouble}"] * bool(picture.trouble)
     return [[("red", cut(text, columns))] for text in texts]
 
 
@@ -151,7 +152,10 @@ def _no_job(picture: Picture, columns: int) -> list[Line]:
     assert picture.look is not None
     notes = [("dim", note) for note in picture.look.notes]
     start = "start one: rankdbg run -- COMMAND   (or try: rankdbg demo)"
-    texts = [("", "no job is running here"), ("dim", start), *notes]
+    others = picture.look.others
+    told = f"there are: {', '.join(others)}" if others else start
+    what = f"no job {picture.look.job!r}" if picture.look.job else "no job"
+    texts = [("", f"{what} is running here"), ("dim", told), *notes]
     return [
         [(style, line)]
         for style, text in texts

@@ -119,7 +119,7 @@ class LiveReading:
     def _judge_on(self) -> None:
         judging: dict[str, JobJudging] = {}
         steps: dict[str, LoggedSteps] = {}
-        steps_due = gpus_due = 0.0
+        due = {self._read_gpus: 0.0, self._read_steps: 0.0}
         while True:
             self._looked.wait()
             if self._over.is_set():
@@ -127,20 +127,23 @@ class LiveReading:
             self._looked.clear()
             look = self.picture.look
             assert look is not None
-            now = time.monotonic()
-            if now >= gpus_due:
-                gpus_due = now + self._read_gpus(look)
-            if now >= steps_due:
-                self._read_steps(look, steps)
-                steps_due = time.monotonic() + STEPS_SECONDS
-            self._judge(look, judging)
+            trouble = ""
+            try:
+                for read, moment in due.items():
+                    if time.monotonic() >= moment:
+                        due[read] = time.monotonic() + read(look, steps)
+                self._judge(look, judging)
+            except Exception as error:  # the next look may do better
+                trouble = "" if isinstance(error, RankdbgError) else in_words(error)
+            if trouble != self.picture.trouble:
+                self._show(trouble=trouble)
 
     def _session(self) -> Session | None:
         """The one that looks, with questions of its own; None while there is none."""
         session = self._reaching.opened
         return session.apart(session.timeout) if session is not None else None
 
-    def _read_gpus(self, look: JobsLook) -> float:
+    def _read_gpus(self, look: JobsLook, _: object) -> float:
         """Returns the seconds until the next time."""
         session = self._session()
         ranks = [rank for job in look.jobs.values() for rank in job.alive]
@@ -153,16 +156,16 @@ class LiveReading:
         self._show(gpus=use)
         return GPU_SECONDS if use.nodes else NO_GPU_SECONDS
 
-    def _read_steps(self, look: JobsLook, known: dict[str, LoggedSteps]) -> None:
-        """Of jobs that report none themselves."""
+    def _read_steps(self, look: JobsLook, known: dict[str, LoggedSteps]) -> float:
+        """Of jobs that report none themselves. Returns the seconds until the next time."""
         wanted = [job for job in look.jobs.values() if job.ended is None and job.steps is None]
         for name in known.keys() - {job.name for job in wanted}:
             del known[name]
         found = {}
         for job in wanted:
             session = self._session()
-            if session is None or session.cluster.saved:
-                return
+            if session is None:
+                break
             steps = known.setdefault(job.name, LoggedSteps(job.name)).look(session)
             if steps is not None:
                 found[job.name] = steps
@@ -170,6 +173,7 @@ class LiveReading:
         kept = {name: steps for name, steps in self.picture.steps.items() if name in ended}
         if {**kept, **found} != self.picture.steps:
             self._show(steps={**kept, **found})
+        return STEPS_SECONDS
 
     def _judge(self, look: JobsLook, judging: dict[str, JobJudging]) -> None:
         for name in judging.keys() - look.jobs.keys():

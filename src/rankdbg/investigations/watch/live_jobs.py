@@ -59,12 +59,15 @@ class LiveJob:
 
 @dataclass(frozen=True)
 class JobsLook:
-    """`at`: by time.monotonic(); `jobs`: by name; `silent_nodes`: and why they gave no answer."""
+    """`at`: by time.monotonic(); `jobs`: by name; `silent_nodes`: and why they gave no answer; `job`:
+    the name of the one that is wanted, and `others` which there are."""
 
     at: float
     jobs: Mapping[str, LiveJob]
     silent_nodes: Mapping[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    job: str = ""
+    others: Sequence[str] = ()
 
 
 class LiveJobs:
@@ -95,7 +98,9 @@ class LiveJobs:
         for known in (self._stillness, self._counters):
             for name in known.keys() - living.keys():
                 del known[name]
-        return JobsLook(now, self._jobs, roster.silent_nodes, roster.notes)
+        others = sorted(found.keys() - self._jobs.keys()) if self._job else ()
+        notes = roster.notes
+        return JobsLook(now, self._jobs, roster.silent_nodes, notes, self._job or "", others)
 
     def _look_at_job(
         self, session: Session, roster: Roster, name: str, ranks: Sequence[Rank], now: float

@@ -11,7 +11,7 @@ from rankdbg import selection
 from rankdbg.frontends.top.drawing import draw
 from rankdbg.frontends.top.tables import rate_text
 from rankdbg.frontends.top.views import Page, Picture, Place, View
-from rankdbg.investigations.watch.live_jobs import GpuUse, LiveJob
+from rankdbg.investigations.watch.live_jobs import GpuUse, JobsLook, LiveJob
 from rankdbg.types import Frame
 
 JOB = View(places=(Place("jobs"), Place("groups", job="demo")))
@@ -113,7 +113,10 @@ def test_silent_nodes() -> None:
 
 def test_no_job_and_ended_jobs() -> None:
     """What can be done is said."""
-    assert "no job is running here" in text(View(), picture())
+    assert "no job is running here\nstart one: rankdbg run" in text(View(), picture())
+    wanted = JobsLook(0.0, {}, job="train", others=("demo", "eval"))
+    told = text(View(), Picture(look=wanted))
+    assert "no job 'train' is running here\nthere are: demo, eval" in told
     ended = picture(demo_job(ended=88.0), verdicts={"demo": STUCK})
     assert "ended 12 s ago\nwhat its logs say: rankdbg doctor --job demo\n" in text(JOB, ended)
     assert "ended 12 s ago" in text(View(), ended)
