@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from fake_nvml import build_fake_nvml
 from jobs import Job, rankdbg, start_demo
 from tmux_screen import TOP, OpenTop
 from waiting import processes_beside, wait_for
@@ -123,6 +124,16 @@ def test_a_target_that_gives_no_answer(demo: Job, open_top: OpenTop) -> None:
             os.kill(pid, signal.SIGCONT)
     screen.wait("Ring.receive")
     screen.wait_without("no answer for")
+
+
+def test_use_of_gpus(demo: Job, open_top: OpenTop, tmp_path: Path) -> None:
+    """Of the rank that NVML names; in a container, which hides that, of the node."""
+    (five,) = [rank.pid for rank in demo.ranks() if rank.number == 5]
+    variables = f"LD_LIBRARY_PATH={build_fake_nvml(tmp_path)} FAKE_NVML_PIDS={five}"
+    screen = open_top(demo.environment, line=f"exec env {variables} {TOP}")
+    seen = wait_for(lambda: re.search(r"   GPU (0|10)%", screen.text()), screen.text)[1]
+    if seen == "0":
+        assert re.search(r"^  5 .* 0%", screen.text(), re.MULTILINE)
 
 
 def test_not_a_terminal() -> None:

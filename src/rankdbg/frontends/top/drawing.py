@@ -31,7 +31,7 @@ LEAST_COLUMNS, LEAST_ROWS = 40, 8
 # A look that takes longer than this is late.
 LATE_SECONDS = 3.0
 _NARROWEST = 8
-_MOST_LINES = 3  # of one fact of a verdict
+_MOST_LINES = 3  # of one fact or failure
 
 HELP = (
     ("up down j k", "move; PageUp, PageDown, Home, End too"),
@@ -108,7 +108,7 @@ def _trouble(picture: Picture, columns: int, now: float) -> list[Line]:
         if len(nodes) > 2:
             texts[-1] = f"no response: {len(nodes) - 1} more nodes"
     texts += [f"verdicts, steps and GPUs: {picture.trouble}"] * bool(picture.trouble)
-    return [[("red", cut(text, columns))] for text in texts]
+    return [[("red", line)] for text in texts for line in _wrapped(text, columns, _MOST_LINES)]
 
 
 def _bottom(view: View, columns: int) -> list[Line]:
@@ -210,12 +210,17 @@ def _verdict(job: LiveJob, picture: Picture, columns: int, room: int) -> list[Li
         ("next", verdict.next, ""),
     )
     for name, text, fact_style in facts:
-        wrapped = textwrap.wrap(visible_line(text), columns - 11, break_on_hyphens=False)
-        if len(wrapped) > _MOST_LINES:
-            wrapped[_MOST_LINES - 1] = cut(f"{wrapped[_MOST_LINES - 1]} …", columns - 11)
-        for number, line in enumerate(wrapped[:_MOST_LINES]):
+        for number, line in enumerate(_wrapped(text, columns - 11, _MOST_LINES)):
             lines.append([("", f"  {name if number == 0 else '':7}  "), (fact_style, line)])
     return lines if len(lines) <= max(1, room) else lines[: max(1, room)]
+
+
+def _wrapped(text: str, width: int, most: int) -> list[str]:
+    """In so many lines at most."""
+    lines = textwrap.wrap(visible_line(text), width, break_on_hyphens=False)
+    if len(lines) > most:
+        lines[most - 1] = f"{lines[most - 1][: width - 2]} …"
+    return lines[:most]
 
 
 def _page(view: View, columns: int, room: int, now: float) -> list[Line]:

@@ -154,7 +154,7 @@ class LiveReading:
         except RankdbgError:
             use = GpuUse()
         self._show(gpus=use)
-        return GPU_SECONDS if use.nodes else NO_GPU_SECONDS
+        return GPU_SECONDS if use.found else NO_GPU_SECONDS
 
     def _read_steps(self, look: JobsLook, known: dict[str, LoggedSteps]) -> float:
         """Of jobs that report none themselves. Returns the seconds until the next time."""

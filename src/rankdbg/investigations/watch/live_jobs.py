@@ -18,7 +18,7 @@ from rankdbg.process.user_code import innermost_user_frame
 from rankdbg.session import Roster, Sampled, Session, known_as
 from rankdbg.types import Frame, ProcessKey, Rank
 from rankdbg.verdicts.hangs.gpu_signs import used_by
-from rankdbg.wire.node_answers import Gpu
+from rankdbg.wire.node_answers import Gpu, GpuFigures
 
 # Over which a rate of steps is measured.
 RATE_SECONDS = 60.0
@@ -209,10 +209,12 @@ def _in_order(ranks: Iterable[Rank]) -> list[Rank]:
 
 @dataclass(frozen=True)
 class GpuUse:
-    """In percent: of each rank whose GPUs are known, and the mean over each node."""
+    """In percent: of each rank whose GPUs are known, and the mean over each node that does not tell
+    which processes use its GPUs; `found`: whether there is any GPU."""
 
     ranks: Mapping[ProcessKey, float] = field(default_factory=dict)
     nodes: Mapping[str, float] = field(default_factory=dict)
+    found: bool = False
 
     def of(self, ranks: Iterable[Rank]) -> float | None:
         """The mean over these ranks; where their GPUs are not known, over their nodes."""
@@ -227,18 +229,22 @@ class GpuUse:
 
 def read_gpu_use(session: Session, ranks: Iterable[Rank]) -> GpuUse:
     answers = session.gpus()
-    gpus = {node: told.gpus for node, told in answers.items() if not isinstance(told, RankdbgError)}
-    return gpu_use(gpus, ranks)
+    known = {node: told for node, told in answers.items() if not isinstance(told, RankdbgError)}
+    return gpu_use(known, ranks)
 
 
-def gpu_use(gpus: Mapping[str, Sequence[Gpu]], ranks: Iterable[Rank]) -> GpuUse:
-    nodes = {node: _mean(_figures(some)) for node, some in gpus.items()}
+def gpu_use(figures: Mapping[str, GpuFigures], ranks: Iterable[Rank]) -> GpuUse:
     used = {
-        rank.process: _mean(_figures(used_by(rank.pid, gpus.get(rank.host, ())))) for rank in ranks
+        rank.process: _mean(_figures(used_by(rank.pid, figures[rank.host].gpus)))
+        for rank in ranks
+        if rank.host in figures
     }
+    # Where processes are known, a job without any on the GPUs does not use them.
+    nodes = {node: _mean(_figures(told.gpus)) for node, told in figures.items() if told.pids}
     return GpuUse(
         {process: use for process, use in used.items() if use is not None},
         {node: use for node, use in nodes.items() if use is not None},
+        any(told.gpus for told in figures.values()),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from live_pictures import STUCK, demo_job, rank
 from rankdbg.investigations.watch.live_jobs import StepCounter, gpu_use
 from rankdbg.investigations.watch.live_verdicts import JobJudging
-from rankdbg.wire.node_answers import Gpu, GpuProcess
+from rankdbg.wire.node_answers import Gpu, GpuFigures, GpuProcess
 
 
 def test_rate_of_steps() -> None:
@@ -31,18 +31,26 @@ def test_rate_is_that_of_the_last_minute() -> None:
 
 
 def test_use_of_gpus() -> None:
-    """Of a rank, by the processes that NVML names; else by node."""
+    """Of a rank, by the processes that NVML names; of a node, where it names none because it
+    cannot."""
     gpus = (
         Gpu(0, utilization=90, processes=(GpuProcess(100),)),
         Gpu(1, utilization=10, processes=(GpuProcess(101),)),
     )
-    ranks = [rank(0), rank(1), rank(2), rank(3, host="node-2")]
-    use = gpu_use({"node-1": gpus, "node-2": (Gpu(0, utilization=30),), "node-3": ()}, ranks)
+    other = (Gpu(0, utilization=30),)
+    figures = {
+        "node-1": GpuFigures(gpus, "580", ""),
+        "node-2": GpuFigures(other, "580", "", pids="in a container"),
+        "node-3": GpuFigures(other, "580", ""),
+        "node-4": GpuFigures((), "", "no driver"),
+    }
+    ranks = [rank(0), rank(1), rank(2), *(rank(n, host=f"node-{n - 1}") for n in (3, 4, 5))]
+    use = gpu_use(figures, ranks)
     assert use.of_ranks(ranks[:1]) == 90
     assert use.of_ranks(ranks[2:]) is None
     assert use.of(ranks[:2]) == 50
-    assert use.of(ranks[3:]) == 30
-    assert use.of([rank(4, host="node-3")]) is None
+    assert [use.of([each]) for each in ranks[3:]] == [30, None, None]
+    assert use.found and not gpu_use({"node-4": figures["node-4"]}, ranks).found
 
 
 def test_when_a_job_is_judged() -> None:
