@@ -255,11 +255,13 @@ def _table(table: LiveTable, view: View, columns: int, room: int) -> list[Line]:
     widths = _widths(table, columns)
     head = _cells(table.head, widths, table.right)
     cursor = table.index(view.place)
+    first = max(0, cursor - room)  # a row has at least one line
     blocks = [
         _row_lines(row, widths, table, columns, number == cursor)
-        for number, row in enumerate(table.rows)
+        for number, row in enumerate(table.rows[first : cursor + room + 1], first)
     ]
-    return [[("dim", cut(f"  {head}", columns))], *_around(blocks, cursor, room - 1)]
+    title: Line = [("dim", cut(f"  {head}", columns))]
+    return [title, *_around(blocks, cursor - first, room - 1)]
 
 
 def _around(blocks: Sequence[list[Line]], cursor: int, room: int) -> list[Line]:
@@ -278,8 +280,7 @@ def _around(blocks: Sequence[list[Line]], cursor: int, room: int) -> list[Line]:
 
 def _widths(table: LiveTable, columns: int) -> list[int]:
     """As wide as needed and possible."""
-    texts = [table.head, *(row.cells for row in table.rows)]
-    widths = [max(len(visible_line(row[c])) for row in texts) for c in range(len(table.head))]
+    widths = [*table.widths]
     while sum(widths) + 2 * len(widths) > columns and max(widths) > _NARROWEST:
         widths[widths.index(max(widths))] -= 1
     return widths

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rankdbg import selection
@@ -14,10 +15,12 @@ from rankdbg.investigations.rank_labels import Paths
 from rankdbg.investigations.watch.live_jobs import JobSteps, LiveJob
 from rankdbg.selection import Selection
 from rankdbg.text.amounts import duration
+from rankdbg.text.escapes import visible_line
 from rankdbg.types import Rank
 
 # Without progress for less than this, a rank moves.
 _STILL_SECONDS = 5.0
+_MOST_TABLES = 4  # that are kept
 
 
 @dataclass(frozen=True)
@@ -41,18 +44,43 @@ class LiveTable:
     right: frozenset[int] = frozenset()
     error: str = ""
 
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """Of the columns, where there is room."""
+        texts = [self.head, *(row.cells for row in self.rows)]
+        return tuple(
+            max(len(visible_line(text)) for text in column) for column in zip(*texts, strict=True)
+        )
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {row.key: index for index, row in enumerate(self.rows)}
+
     def index(self, place: Place) -> int:
         """Of the row at which the cursor is, or of the one at its place."""
-        for index, row in enumerate(self.rows):
-            if row.key == place.cursor:
-                return index
-        return max(0, min(place.index, len(self.rows) - 1))
+        known = self._places.get(place.cursor)
+        return max(0, min(place.index, len(self.rows) - 1)) if known is None else known
 
     def row(self, place: Place) -> LiveRow | None:
         return self.rows[self.index(place)] if self.rows else None
 
 
 def table_of(place: Place, picture: Picture, chosen: Selection | None) -> LiveTable:
+    """The same one as long as nothing changes that it shows: 10,000 ranks take a while."""
+    view = place.kind, place.job, place.ranks
+    shown = (chosen, picture.look, picture.gpus, picture.steps, picture.verdicts, picture.judging)
+    known = picture.tables.get(view)
+    if known is not None and all(a is b for a, b in zip(known[0], shown, strict=True)):
+        kept: LiveTable = known[1]
+        return kept
+    if len(picture.tables) >= _MOST_TABLES:
+        picture.tables.clear()
+    table = _new_table(place, picture, chosen)
+    picture.tables[view] = shown, table
+    return table
+
+
+def _new_table(place: Place, picture: Picture, chosen: Selection | None) -> LiveTable:
     if picture.look is None or place.kind == "page":
         return LiveTable()
     if place.kind == "jobs":

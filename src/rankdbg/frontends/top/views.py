@@ -34,6 +34,7 @@ class Picture:
     answered: float | None = None
     failure: str = ""
     ended: str = ""  # why the target has no job any more, if that is certain
+    tables: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # table_of()
     trouble: str = ""  # why there may be no verdicts, steps or GPUs
 
     def job(self, name: str) -> LiveJob | None:
