@@ -12,7 +12,6 @@ from typing import Any
 
 from rankdbg.errors import NoLogs, RankdbgError
 from rankdbg.frontends.top.keys import PageRequest
-from rankdbg.frontends.top.pages import read_page
 from rankdbg.frontends.top.views import Picture
 from rankdbg.investigations.logs.logged_steps import LoggedSteps
 from rankdbg.investigations.watch.live_jobs import GpuUse, JobsLook, LiveJob, LiveJobs, read_gpu_use
@@ -216,6 +215,8 @@ class LiveReading:
             self._changed()
 
     def _page(self, request: PageRequest) -> Callable[..., None]:
+        from rankdbg.frontends.top.pages import read_page  # not before the first screen
+
         job, session = self.picture.job(request.job), self._session()
         if job is None:
             raise NoLogs(f"job {request.job} is no longer there")

@@ -6,14 +6,15 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from rankdbg.investigations.hangs.further_looks import find_verdict
-from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
-from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.watch.live_jobs import LiveJob
-from rankdbg.session import Session
 from rankdbg.text.amounts import duration
-from rankdbg.verdicts.hangs.hang_rules import HangRule
+
+if TYPE_CHECKING:
+    from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+    from rankdbg.session import Session
+    from rankdbg.verdicts.hangs.hang_rules import HangRule
 
 # Without progress of most ranks: judge a job that was seen to move, or that has just been found.
 STILL_SECONDS, STILL_AT_FIRST = 10.0, 4.0
@@ -83,6 +84,11 @@ class JobJudging:
 
 def judge_job(session: Session, job: LiveJob, rules: Sequence[HangRule]) -> LiveVerdict:
     """Takes a second, or a few: the ranks are sampled several times."""
+    # Not imported before: the first screen does not wait for it.
+    from rankdbg.investigations.hangs.further_looks import find_verdict
+    from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+    from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+
     investigation = HangInvestigation(session, job.ranks, job.ranks)
     found = JobVerdict(*find_verdict(investigation, rules), job.ranks)
     return short_verdict(found, time.monotonic())
