@@ -15,7 +15,7 @@ from rankdbg.frontends.top.views import Page, Picture, Place, View
 from rankdbg.types import Rank
 
 SHORTEST, LONGEST = 0.5, 60.0  # seconds between two looks
-_TITLES = {"why": "why", "stacks": "stacks", "logs": "logs"}
+_REPORTS = {"w": "why", "s": "stacks", "l": "logs"}
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Keys:
             return view, "quit"
         if key == "p":
             return replace(view, paused=not view.paused), "look" if view.paused else ""
-        if key in "+-" and key:
-            every = view.every / 2 if key == "+" else view.every * 2
+        if key in ("+", "=", "-"):
+            every = view.every * 2 if key == "-" else view.every / 2
             return replace(view, every=max(SHORTEST, min(every, LONGEST))), ""
         if key == "?":
             return view.opened(Place("page", page=_help_page())), ""
@@ -73,11 +73,9 @@ class Keys:
         if key in moves:
             first = place.first_line(count, room) + moves[key]
             return view.at(scroll=max(0, min(first, count - room))), ""
-        if key in ("r", "w", "s", "l"):
-            kind = {"w": "why", "s": "stacks", "l": "logs"}.get(key, place.page.command)
-            below = view.closed()
-            if kind in _TITLES:
-                return self._open_page(below, kind)
+        kind = place.page.command if key == "r" else _REPORTS.get(key, "")
+        if kind in _REPORTS.values():
+            return self._open_page(view.closed(), kind)
         return view, ""
 
     # --- tables -----------------------------------------------------------------------------
@@ -96,8 +94,8 @@ class Keys:
         if key == "/":
             text = view.chosen.text if view.chosen is not None else ""
             return replace(view, typed=text, error=""), ""
-        if key in ("w", "s", "l"):
-            return self._open_page(view, {"w": "why", "s": "stacks", "l": "logs"}[key])
+        if key in _REPORTS:
+            return self._open_page(view, _REPORTS[key])
         return view, ""
 
     def _enter(self, view: View, table: LiveTable) -> View:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from rankdbg.errors import RankdbgError
 from rankdbg.investigations.job_lists import only_ranks
-from rankdbg.investigations.watch.stillness import Stillness
+from rankdbg.investigations.watch.stillness import Stillness, look_at_all
 from rankdbg.process.user_code import innermost_user_frame
-from rankdbg.session import Roster, Sampled, Session, known_as
-from rankdbg.types import Frame, ProcessKey, Rank
+from rankdbg.session import Roster, Session, known_as
+from rankdbg.types import Frame, ProcessKey, Rank, Stack
 from rankdbg.verdicts.hangs.gpu_signs import used_by
 from rankdbg.wire.node_answers import Gpu, GpuFigures
 
@@ -85,10 +85,12 @@ class LiveJobs:
         roster = session.roster(where=False, job=self._job)
         found = roster.jobs()
         names = known_as(roster, found, self._job) if self._job else sorted(found)
+        ranks = {name: only_ranks(found[name]) for name in names}
+        alive = {name: own for name, own in ranks.items() if any(r.state not in _DEAD for r in own)}
+        looks = [(self._stillness.setdefault(name, Stillness()), alive[name]) for name in alive]
+        places = _places(look_at_all(session, looks, now))
         living = {
-            name: self._look_at_job(session, roster, name, found[name], now)
-            for name in names
-            if any(rank.state not in _DEAD for rank in found[name])
+            name: self._live_job(roster, name, places, own, now) for name, own in alive.items()
         }
         self._last = {rank.process: rank for rank in roster.processes}
         gone = {name: job for name, job in self._jobs.items() if name not in living}
@@ -102,12 +104,15 @@ class LiveJobs:
         notes = roster.notes
         return JobsLook(now, self._jobs, roster.silent_nodes, notes, self._job or "", others)
 
-    def _look_at_job(
-        self, session: Session, roster: Roster, name: str, ranks: Sequence[Rank], now: float
+    def _live_job(
+        self,
+        roster: Roster,
+        name: str,
+        places: Mapping[ProcessKey, Frame],
+        own: Sequence[Rank],
+        now: float,
     ) -> LiveJob:
-        own = only_ranks(ranks)
-        stillness = self._stillness.setdefault(name, Stillness())
-        places = _places(stillness.look(session, own, now))
+        stillness = self._stillness[name]
         # The roster is one more sample: a loop is mostly seen at the same of its lines.
         for rank in own:
             before = self._last.get(rank.process)
@@ -185,15 +190,14 @@ def _has_moved(before: Rank, after: Rank) -> bool:
     return None not in (before.where, after.where) and before.where != after.where
 
 
-def _places(seen: Iterable[Sampled]) -> dict[ProcessKey, Frame]:
+def _places(stacks: Mapping[ProcessKey, Sequence[Stack]]) -> dict[ProcessKey, Frame]:
     """The innermost frame of user code of each main thread."""
-    found: dict[ProcessKey, Frame] = {}
-    for sampled in seen:
-        for stack in sampled.main():
-            if stack.frames:
-                at = innermost_user_frame(frame.file for frame in stack.frames)
-                found[sampled.rank.process] = stack.frames[at]
-    return found
+    return {
+        process: stack.frames[innermost_user_frame(frame.file for frame in stack.frames)]
+        for process, samples in stacks.items()
+        for stack in samples
+        if stack.frames
+    }
 
 
 def _dead(rank: Rank) -> Rank:
