@@ -11,6 +11,7 @@ from agents import Programs
 from breaking import PYTHONS, Running
 from jobs import Job
 from tiers import chiefly_two
+from tmux_screen import OpenTop
 
 
 @pytest.fixture
@@ -34,3 +35,10 @@ def running_here(job: Job) -> Iterator[Running]:
     running = Running(job)
     yield running
     running.close()
+
+
+@pytest.fixture
+def open_top(tmp_path: Path) -> Iterator[OpenTop]:
+    opened = OpenTop(tmp_path)
+    yield opened
+    opened.close()

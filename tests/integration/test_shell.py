@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from jobs import Job
-from rankdbg.node.machine.processes import read_stat
 from stopping import Stops
-from waiting import wait_for
+from tmux_screen import Screen
 
 
 @pytest.fixture
@@ -25,8 +21,6 @@ def stops(job: Job) -> Stops:
 @pytest.fixture
 def terminal(stops: Stops, tmp_path) -> Iterator[Screen]:
     """A shell in a terminal of 80 columns, on ranks that are stopped."""
-    if shutil.which("tmux") is None:
-        pytest.skip("needs tmux")
     stops.start("steps", "steps", "twice")
     stops.wait(3)
     screen = Screen(tmp_path / "tmux")
@@ -39,61 +33,6 @@ def terminal(stops: Stops, tmp_path) -> Iterator[Screen]:
         yield screen
     finally:
         screen.close()
-
-
-class Screen:
-    """A real terminal, in tmux: keys in, what one sees out."""
-
-    def __init__(self, socket: Path) -> None:
-        self._tmux = ["tmux", "-S", str(socket)]
-
-    def start(self, command: str) -> None:
-        words = ["-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "60", command]
-        subprocess.run([*self._tmux, *words], check=True)
-        subprocess.run([*self._tmux, "set", "-g", "remain-on-exit", "on"], check=True)
-
-    def type(self, *keys: str) -> None:
-        subprocess.run([*self._tmux, "send-keys", *keys], check=True)
-
-    def line(self, text: str) -> None:
-        self.type("-l", text)
-        self.type("Enter")
-
-    def text(self) -> str:
-        words = [*self._tmux, "capture-pane", "-p"]
-        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
-
-    def wait(self, *texts: str) -> str:
-        """The screen, as soon as all of these are on it."""
-
-        def seen() -> str | None:
-            screen = self.text()
-            return screen if all(text in screen for text in texts) else None
-
-        return wait_for(seen, lambda: f"{texts}; the screen:\n{self.text()}")
-
-    def at(self, prompt: str, text: str) -> None:
-        """Type a line, once that prompt is the last thing on the screen."""
-
-        def is_there() -> bool:
-            return self.text().rstrip().rpartition("\n")[2].strip() == prompt
-
-        wait_for(is_there, lambda: f"prompt {prompt}; the screen:\n{self.text()}")
-        self.line(text)
-
-    def wait_for_the_end(self) -> None:
-        """By the process itself: tmux is slow to say that a pane is dead."""
-        words = [*self._tmux, "display", "-p", "#{pane_pid}"]
-        pid = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
-
-        def is_over() -> bool:
-            stat = read_stat(int(pid))
-            return stat is None or stat.state == "Z"
-
-        wait_for(is_over, lambda: f"the end; the screen:\n{self.text()}")
-
-    def close(self) -> None:
-        subprocess.run([*self._tmux, "kill-server"], check=False)
 
 
 def test_commands_from_a_pipe(stops: Stops) -> None:

@@ -6,9 +6,11 @@ private characters that such text cannot contain, and become terminal codes only
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from rankdbg.errors import RankdbgError
@@ -95,12 +97,47 @@ class Terminal:
             self._stream.write(text)
 
 
+class PageTerminal(Terminal):
+    """A report for a screen: `lines` of pieces of text, each with `bold`, `red`, `dim` or no style."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(io.StringIO())
+        self.width = width
+        self._coloured, self._plain = True, False
+        self.lines: list[list[tuple[str, str]]] = []
+
+    def _write(self, text: str) -> None:
+        for line in text.removesuffix("\n").split("\n"):
+            self.lines.append(_pieces(line))
+
+    def _shown(self, line: str) -> str:
+        return visible_line(line).expandtabs()
+
+
+def _pieces(line: str) -> list[tuple[str, str]]:
+    names = {_BOLD: "bold", _RED: "red", _DIM: "dim", _END: ""}
+    pieces, style, begun = [], "", 0
+    for at, character in enumerate(line):
+        if character in names:
+            pieces.append((style, line[begun:at]))
+            style, begun = names[character], at + 1
+    pieces.append((style, line[begun:]))
+    return [piece for piece in pieces if piece[1]]
+
+
 def print_error(error: RankdbgError) -> None:
     terminal = Terminal(sys.stderr)
     first, *rest = str(error).split("\n")
     terminal.print(f"{terminal.red('error:')} {first}")
     for line in rest:
         terminal.print(line)
+
+
+def plain_text(stream: TextIO) -> Callable[[str], str]:
+    """Makes text one that this stream can write."""
+    if _can_encode(stream.encoding):
+        return str
+    return lambda text: text.translate(_PLAIN).encode("ascii", "backslashreplace").decode()
 
 
 def _can_encode(encoding: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -143,6 +144,16 @@ def extents(ranks: Sequence[Rank]) -> dict[str, int]:
         for name, value in rank.coordinates.items():
             sizes[name] = max(sizes.get(name, 0), value + 1)
     return sizes
+
+
+def mesh_text(ranks: Sequence[Rank]) -> str:
+    """hosts=2 gpus=8; hosts=2 gpus=3-5, where the hosts have different numbers of ranks"""
+    sizes: dict[str, object] = {**extents(ranks)}
+    if sizes.keys() == {"hosts", "gpus"}:
+        counts = Counter(rank.coordinates.get("hosts") for rank in ranks).values()
+        if min(counts) != max(counts):
+            sizes["gpus"] = f"{min(counts)}-{max(counts)}"
+    return " ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 def _job_json(job: str, ranks: Sequence[Rank], inside: str) -> dict[str, Any]:

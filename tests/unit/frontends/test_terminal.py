@@ -23,8 +23,13 @@ PLACES = {"frontends/terminal.py", "frontends/standard_streams.py"}
 # Beside a command nothing may wait for a stderr that is full or not read: it is written to without
 # Python's streams, line by line through the same function.
 BESIDE_A_COMMAND = {"frontends/watch/supervisor.py", "frontends/watch/beside.py"}
-# The screen of the shell's prompt is prompt_toolkit's.
-MAY_DRAW = {*PLACES, "frontends/shell/typing.py", "frontends/shell/line_editor.py"}
+# The screens of the shell's prompt and of top are prompt_toolkit's.
+MAY_DRAW = {
+    *PLACES,
+    "frontends/shell/typing.py",
+    "frontends/shell/line_editor.py",
+    "frontends/top/screen.py",
+}
 # These do not run where the user sits: their stdout and stderr are a protocol, or a rank's own.
 ELSEWHERE = (
     "agent/",

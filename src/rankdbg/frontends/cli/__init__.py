@@ -25,6 +25,7 @@ VERBS = {
     "select": "show which ranks a selection picks",
     "stacks": "all ranks' stacks merged into one tree, outliers marked",
     "why": "which rank holds the others up, where, why, and what to do",
+    "top": "full-screen view: jobs, their ranks, verdicts, steps, GPUs",
     "watch": "monitor a job; when it hangs, find the cause and report it",
     "collectives": "ranks missing from a collective, from torch's flight recorder",
     "history": "where ranks parted: the last common event, the first difference",

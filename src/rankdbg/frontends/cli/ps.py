@@ -14,22 +14,21 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
-from typing import cast
 
-from rankdbg import grouping, selection
+from rankdbg import selection
 from rankdbg.frontends.cli import add_common
 from rankdbg.frontends.reaching import open_session
 from rankdbg.frontends.reports.documents import print_json
 from rankdbg.frontends.reports.ranks import marked
 from rankdbg.frontends.reports.rows import print_wrapped
 from rankdbg.frontends.terminal import Terminal, cut, cut_path, duration
-from rankdbg.investigations.job_lists import JobList, extents, list_jobs, only_ranks
-from rankdbg.investigations.rank_labels import Paths, label
+from rankdbg.investigations.job_lists import JobList, list_jobs, mesh_text, only_ranks
+from rankdbg.investigations.rank_groups import fold_ranks
+from rankdbg.investigations.rank_labels import Paths
 from rankdbg.text.amounts import counted
 from rankdbg.text.escapes import visible_line
 from rankdbg.types import Rank
 
-MOST_ROWS = 20
 NARROWEST = 12
 MOST_DIMENSIONS = 4
 
@@ -67,16 +66,6 @@ def _print(found: JobList, everything: bool) -> None:
         print_wrapped(terminal, terminal.dim(f"note: {note}"))
 
 
-def _mesh(ranks: Sequence[Rank]) -> str:
-    """hosts=2 gpus=8; hosts=2 gpus=3-5, where the hosts have different numbers of ranks"""
-    sizes: dict[str, object] = {**extents(ranks)}
-    if sizes.keys() == {"hosts", "gpus"}:
-        counts = Counter(rank.coordinates.get("hosts") for rank in ranks).values()
-        if min(counts) != max(counts):
-            sizes["gpus"] = f"{min(counts)}-{max(counts)}"
-    return " ".join(f"{name}={size}" for name, size in sizes.items())
-
-
 def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], found: JobList) -> str:
     own = only_ranks(ranks)
     hosts = {rank.host for rank in own}
@@ -84,7 +73,7 @@ def _title(terminal: Terminal, job: str, ranks: Sequence[Rank], found: JobList) 
     parts = [
         f"job {terminal.bold(job)}{inside}",
         f"{counted(len(own), 'rank')} on {counted(len(hosts), 'node')}",
-        _mesh(own),
+        mesh_text(own),
     ]
     living = [found.ages[rank.process] for rank in own if rank.state != "gone"]
     if living:
@@ -100,45 +89,14 @@ Row = list[str]
 
 
 def _folded(ranks: Sequence[Rank]) -> list[Row]:
-    """Equal rows once, with their ranks; lines of one function together if that is shorter."""
-    paths = Paths(rank.where.file for rank in ranks if rank.where)
-
-    def key(rank: Rank) -> tuple[str, ...]:
-        where = (rank.where.function, paths.line(rank.where)) if rank.where else ("", "")
-        return (rank.role, rank.state, *where, rank.detail)
-
-    groups = grouping.group_equal((rank, key(rank)) for rank in ranks)
-    if len(groups) > MOST_ROWS:
-
-        def coarse(rank: Rank) -> tuple[str, ...]:
-            role, state, function, line, _ = key(rank)
-            return (role, state, function, line.partition(":")[0], "")
-
-        groups = grouping.group_equal((rank, coarse(rank)) for rank in ranks)
-    odd = _odd_in_their_roles(groups)
+    """Equal rows once, with their ranks."""
     roles = len({rank.role for rank in ranks}) > 1
     rows: list[Row] = [["RANKS", *(["ROLE"] if roles else []), "STATE", "WHERE", "", ""]]
-    for (value, members), is_odd in zip(groups, odd, strict=True):
-        role, state, function, line, detail = cast("tuple[str, ...]", value)
-        mark = "<- alone here" if is_odd and len(members) == 1 else "<- few here" * is_odd
-        role_cell = [role] if roles else []
-        among = [rank for rank in ranks if rank.role == role] if roles else ranks
-        cells = [label(members, among), *role_cell, state, function, line]
-        rows.append([*cells, detail or mark])
+    for group in fold_ranks(ranks):
+        role_cell = [group.role] if roles else []
+        cells = [group.ranks, *role_cell, group.state, group.function, group.line]
+        rows.append([*cells, group.detail or (f"<- {group.mark}" if group.mark else "")])
     return rows
-
-
-def _odd_in_their_roles(groups: list[tuple[object, list[Rank]]]) -> list[bool]:
-    """Outliers among ranks of the same role: a single driver is not one."""
-    odd = [False] * len(groups)
-    places: dict[str, list[int]] = {}
-    for place, (_, members) in enumerate(groups):
-        places.setdefault(members[0].role, []).append(place)
-    for same in places.values():
-        marks = grouping.odd_ones_out([len(groups[place][1]) for place in same])
-        for place, mark in zip(same, marks, strict=True):
-            odd[place] = mark
-    return odd
 
 
 def _unfolded(ranks: Sequence[Rank]) -> list[Row]:

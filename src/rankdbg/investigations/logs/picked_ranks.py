@@ -14,9 +14,13 @@ def chosen(ranks: str, known: Sequence[Rank]) -> tuple[Container[int] | None, fr
         return None, frozenset()
     if not known:
         return PickedNumbers(ranks), frozenset()
-    picked = selection.pick(selection.parse(ranks), known)
-    numbers = frozenset(rank.number for rank in picked if rank.number is not None)
-    return numbers, frozenset(rank.pid for rank in picked)
+    return numbers_and_pids(selection.pick(selection.parse(ranks), known))
+
+
+def numbers_and_pids(ranks: Sequence[Rank]) -> tuple[frozenset[int], frozenset[int]]:
+    """By which lines of logs name them."""
+    numbers = frozenset(rank.number for rank in ranks if rank.number is not None)
+    return numbers, frozenset(rank.pid for rank in ranks)
 
 
 class PickedNumbers:

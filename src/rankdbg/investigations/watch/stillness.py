@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rankdbg.session import Session
-from rankdbg.types import Answer, ProcessKey, Rank
+from rankdbg.types import Answer, ProcessKey, Rank, Stack
 from rankdbg.verdicts.hangs import progress
 from rankdbg.wire.answers import Vitals
 
@@ -34,13 +34,20 @@ class Stillness:
     stepped: float = 0.0  # when a rank last reported a new step
 
     def look(self, session: Session, ranks: Sequence[Rank], now: float) -> None:
-        alive = [rank for rank in ranks if rank.state not in ("gone", "zombie")]
-        stacks, _ = session.stacks(alive, samples=1)
-        frames = {sampled.rank.process: sampled.main() for sampled in stacks}
-        for answer in session.vitals(alive):
-            if isinstance(answer, Answer):
-                key = answer.rank.process
-                self._note(key, frames.get(key), answer.value, now)
+        look_at_all(session, [(self, ranks)], now)
+
+    def note_look(
+        self,
+        alive: Sequence[Rank],
+        stacks: Mapping[ProcessKey, tuple[Stack, ...]],
+        vitals: Mapping[ProcessKey, Vitals],
+        now: float,
+    ) -> None:
+        """What one look has seen of these ranks, and maybe of others: main threads, and the counters
+        of the kernel."""
+        for rank in alive:
+            if rank.process in vitals:
+                self._note(rank.process, stacks.get(rank.process), vitals[rank.process], now)
         self._note_steps(alive, now)
         present = {rank.process for rank in alive}
         self.places = {key: place for key, place in self.places.items() if key in present}
@@ -51,6 +58,12 @@ class Stillness:
             self.places[key] = LastProgress(frames, vitals, now)
         elif progress.signs(progress.Facts(known.vitals, vitals, moved=known.frames != frames)):
             self.places[key] = LastProgress(frames, vitals, now, has_moved=True)
+
+    def note_moved(self, key: ProcessKey, now: float) -> None:
+        """By other evidence than that of a look."""
+        if place := self.places.get(key):
+            place.since = now
+            place.has_moved = True
 
     def _note_steps(self, ranks: Sequence[Rank], now: float) -> None:
         for rank in ranks:
@@ -67,9 +80,14 @@ class Stillness:
         if not moved:
             return 0.0
         since = sorted(place.since for place in moved)
-        # The median: half of the ranks have not moved since then.
-        index = max(0, int(len(since) * STILL_SHARE + 0.5) - 1)
-        return now - since[index]
+        return now - since[_middle(since)]
+
+    def still_since_seen(self, now: float) -> float:
+        """The same, also of ranks that have not moved since they were first seen."""
+        if self.steps:
+            return now - self.stepped
+        since = sorted(place.since for place in self.places.values())
+        return now - since[_middle(since)] if since else 0.0
 
     def assume_still(self, now: float, seconds: float) -> None:
         """Assume that all ranks have made no progress for this long."""
@@ -83,3 +101,25 @@ class Stillness:
         for place in self.places.values():
             place.since = now
         self.stepped = now
+
+
+def _middle(since: Sequence[float]) -> int:
+    """The median: half of the ranks have not moved since then."""
+    return max(0, int(len(since) * STILL_SHARE + 0.5) - 1)
+
+
+def look_at_all(
+    session: Session, jobs: Iterable[tuple[Stillness, Sequence[Rank]]], now: float
+) -> dict[ProcessKey, tuple[Stack, ...]]:
+    """Looks at several jobs with one question to each node. Returns the main threads."""
+    alive = [
+        (each, [r for r in ranks if r.state not in ("gone", "zombie")]) for each, ranks in jobs
+    ]
+    all_ranks = [rank for _, ranks in alive for rank in ranks]
+    sampled, _ = session.stacks(all_ranks, samples=1)
+    stacks = {each.rank.process: each.main() for each in sampled}
+    answers = session.vitals(all_ranks)
+    vitals = {each.rank.process: each.value for each in answers if isinstance(each, Answer)}
+    for stillness, ranks in alive:
+        stillness.note_look(ranks, stacks, vitals, now)
+    return stacks

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -18,21 +17,15 @@ from typing import Any
 
 import pytest
 
+from fake_nvml import build_fake_nvml
 from rankdbg.node.machine import gpus
 from rankdbg.node.machine.gpus import UNKNOWN_PIDS, Gpus
 from waiting import PATIENCE
 
-SOURCE = Path(__file__).parents[3] / "fakes/nvml.c"
-
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("gcc") is None:
-        pytest.skip("needs gcc")
-    directory = tmp_path_factory.mktemp("nvml")
-    words = ["gcc", "-shared", "-fPIC", "-o", str(directory / "libnvidia-ml.so.1"), str(SOURCE)]
-    subprocess.run(words, check=True)
-    return directory
+    return build_fake_nvml(tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture
