@@ -1,7 +1,7 @@
 // The connection of a live page: it is made again for as long as the page is open.
 
 import type { Change } from "./changes";
-import type { PageDocument } from "./document";
+import type { Colouring, PageDocument } from "./document";
 
 export interface LiveState {
   status: "first" | "live" | "saved" | "lost";
@@ -9,8 +9,25 @@ export interface LiveState {
   age: number | null; // seconds since the document was known to be true
 }
 
+/** What ranks have answered to an expression; its sets of ranks are places in the newest document. */
+export interface Answer {
+  expression: string;
+  colouring?: Colouring;
+  problem: string;
+}
+
+export interface LogAnswer {
+  ranks: string;
+  grep: string;
+  messages?: { time: string; ranks: string; text: string }[]; // oldest first
+  notes?: string[];
+  problem: string;
+}
+
 export interface LiveMessage {
+  logs?: LogAnswer;
   live: LiveState;
+  answer?: Answer;
   document?: PageDocument;
   changes?: Change[];
 }
@@ -29,6 +46,16 @@ export class Connection {
   setPace(seconds: number): void {
     this.pace = seconds;
     if (this.isOpen) this.socket!.send(JSON.stringify({ pace: seconds }));
+  }
+
+  /** False if there is no connection. */
+  ask(expression: string): boolean {
+    if (this.isOpen) this.socket!.send(JSON.stringify({ ask: expression }));
+    return this.isOpen;
+  }
+
+  readLogs(ranks: string, grep: string): void {
+    if (this.isOpen) this.socket!.send(JSON.stringify({ logs: { ranks, grep } }));
   }
 
   open(): void {

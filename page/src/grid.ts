@@ -436,7 +436,8 @@ export class Grid {
     const each = state.document.colourings[state.colouring].classes[index];
     const mask = state.mask(each.ranks);
     const places = placesOf(each.ranks);
-    const alone = fill === "hot" ? h("b", { class: "hot whole" }, places.length === 1 ? " ← alone here" : ` ← ${state.document.verdict.mark}`) : null;
+    const mark = each.odd ? "odd one out" : places.length === 1 ? "alone here" : state.document.verdict.mark;
+    const alone = fill === "hot" ? h("b", { class: "hot whole" }, ` ← ${mark}`) : null;
     const row = h(
       "tr",
       { class: "pick" },

@@ -1,9 +1,11 @@
 // The live page: it is sent a document, and then what changes in it.
 
+import { Asking } from "./asking";
 import { changed, partsThatDiffer } from "./changes";
 import { Connection, type LiveMessage, type LiveState } from "./connection";
 import type { PageDocument } from "./document";
 import { h } from "./dom";
+import { Logs } from "./logs";
 import { clockTime, Page } from "./page";
 
 const PACES = [2, 5, 10, 30, 60, 300];
@@ -19,6 +21,8 @@ class LivePage {
   private readonly notice = h("p", { class: "notice", role: "status", hidden: true });
   private readonly waiting = h("main", { class: "waiting" }, h("h1", {}, "Looking at the job …"), h("p", { class: "subtitle" }));
   private readonly connection = new Connection((message) => this.take(message), () => this.tell());
+  private readonly asking = new Asking(this.connection, () => this.show(true));
+  private readonly logs = new Logs(this.connection);
   private page: Page | null = null;
   private latest: PageDocument | null = null;
   private unseen = new Set<string>();
@@ -74,14 +78,17 @@ class LivePage {
 
   // ---- what arrives
 
-  private take({ live, document: whole, changes }: LiveMessage): void {
+  private take({ live, document: whole, changes, answer, logs }: LiveMessage): void {
     this.live = live;
     this.received = Date.now();
     const before = this.latest;
     if (whole) this.latest = whole;
     else if (changes && before) this.latest = changed(before, changes);
     if (before && this.latest && before !== this.latest) for (const part of partsThatDiffer(before, this.latest)) this.unseen.add(part);
-    this.show();
+    if (answer && this.latest && this.asking.take(answer, this.latest)) this.show(true);
+    else this.show();
+    if (logs) this.logs.take(logs);
+    else if (!answer && !this.isPaused && live.status === "live") this.logs.ask();
   }
 
   private get isHeld(): boolean {
@@ -91,12 +98,18 @@ class LivePage {
     return this.isPaused || this.isPressed || isMarking || isChoosing;
   }
 
-  private show(): void {
+  /** `asked`: what is painted has changed, by the user. */
+  private show(asked = false): void {
     if (this.latest && !this.page) this.begin(this.latest);
-    else if (this.page && this.latest && this.unseen.size && !this.isHeld) {
+    else if (this.page && this.latest && (asked || (this.unseen.size && !this.isHeld))) {
       const parts = this.unseen;
       this.unseen = new Set();
-      this.page.update(this.latest, parts);
+      if (asked) parts.add("colourings");
+      this.page.update(this.asking.with(this.latest), parts);
+      if (asked) {
+        this.page.state.choose("ask", this.asking.name);
+        this.page.paintBy(this.asking.name);
+      }
       this.page.state.writeAddress();
     }
     if (!this.unseen.size) {
@@ -118,8 +131,12 @@ class LivePage {
         keys: [["/", "select"], ["f", "search frames"], ["p", "pause"], ["Esc", "clear"]],
       },
       [this.controls],
+      [this.asking.form],
     );
     document.querySelector("main")!.prepend(this.notice);
+    document.querySelector(".foot")!.before(this.logs.section);
+    this.logs.begin(this.page.state);
+    if (this.page.state.chosen.ask) this.asking.ask(this.page.state.chosen.ask);
   }
 
   // ---- what it says of itself

@@ -37,7 +37,7 @@ export class Page {
   private stacks: Stacks | null = null;
   private width = innerWidth;
 
-  constructor(shown: PageDocument, private readonly words: PageWords, controls: HTMLElement[] = []) {
+  constructor(shown: PageDocument, private readonly words: PageWords, controls: HTMLElement[] = [], private readonly rankTools: HTMLElement[] = []) {
     this.state = new PageState(shown);
     this.state.readAddress();
     this.box = selectionBox(this.state);
@@ -60,6 +60,13 @@ export class Page {
     scrollTo({ top: scrolled, behavior: "instant" });
     this.state.dropWatchers();
     this.state.notify();
+  }
+
+  /** Colours the grid by this, or as at first. */
+  paintBy(colouring: string): void {
+    this.state.colouring = Math.max(0, this.state.document.colourings.findIndex((each) => each.name === colouring));
+    this.build("ranks");
+    this.state.writeAddress();
   }
 
   // ---- the header
@@ -105,6 +112,7 @@ export class Page {
       if (!state.ranks.size) return nothing;
       const { section, tools } = headed(view, "Ranks", saysOfRanks(state));
       this.grid = new Grid(state, tools);
+      tools.prepend(...this.rankTools);
       section.append(...this.grid.elements);
       return section;
     }

@@ -10,7 +10,7 @@ export const FILLS = ["a", "b", "c", "d", "e", "f"] as const;
 export type Fill = (typeof FILLS)[number] | "hot";
 
 /** What views have chosen; all of it is in the address. */
-export const CHOICES = ["layout", "thread", "frames", "width", "find"] as const;
+export const CHOICES = ["layout", "thread", "frames", "width", "find", "ask", "grep"] as const;
 export type Choice = (typeof CHOICES)[number];
 
 interface Watcher {
@@ -29,7 +29,7 @@ export class PageState {
   selected: Mask = new Uint8Array(0);
   selectedCount = 0;
   colouring = 0;
-  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", find: "" };
+  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", find: "", ask: "", grep: "" };
   /** What a view that is built again goes on with. */
   readonly kept = new Map<string, string>();
   private watchers: Watcher[] = [];
@@ -70,6 +70,7 @@ export class PageState {
     const keys = colouring.classes.map((each) => [colouring.name, each.text, each.at, each.says].join("\0"));
     const fills = colouring.classes.map((each, index): Fill | null => {
       const places = placesOf(each.ranks);
+      if (each.odd) return "hot";
       if (this.culpritsStandOut && places.length && places.every((place) => this.culprits[place])) return "hot";
       const known = this.fillOf.get(keys[index]);
       if (!known || taken.has(known)) return null;

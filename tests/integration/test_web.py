@@ -6,6 +6,8 @@ import contextlib
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from chromium_browser import Browser, OpenedPage, started_browser
-from jobs import Job, rankdbg, start_demo
+from jobs import PROGRAMS, Job, rankdbg, start_demo
 from rankdbg.errors import NoJob
 from rankdbg.frontends.web import server as web_server
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
@@ -69,6 +71,59 @@ def test_a_job_that_hangs_recovers_and_ends(job: Job, tmp_path: Path, browser: B
         )
         assert page.text_content("h1") == "The job is moving."
         assert page.evaluate("window.first === document.querySelector('#selection')")
+
+
+def test_the_grid_is_painted_by_an_answer(job: Job, tmp_path: Path, browser: Browser) -> None:
+    """The odd one out is orange, what does more than look is refused, and the address asks again."""
+    start_demo(job, tmp_path, options=("--mesh", "dp=4,tp=2"))
+    wait_for(lambda: (tmp_path / "meeting/shard-0007").exists(), "rank 5 waits")
+    with served(job, "--every", "1") as server, browser.at(server.link) as opened:
+        page = opened.page
+        wait_for_title(opened, HANGS)
+        page.fill(".ask input", "print(1)")
+        page.press(".ask input", "Enter")
+        page.wait_for_selector("text=refused: it calls print()")
+        page.fill(".ask input", "WORLD")
+        page.press(".ask input", "Enter")
+        page.wait_for_selector(".legend th:has-text('WORLD')")
+        rows = page.locator(".legend tbody tr").all_text_contents()
+        assert (
+            rows[0].startswith("78 int") and rows[1].startswith("1") and "← odd one out" in rows[1]
+        )
+        page.wait_for_url("**ask=WORLD")
+        other = page.context.new_page()
+        other.goto(page.url)
+        other.wait_for_selector(".legend th:has-text('WORLD')")
+        assert other.get_by_label("WORLD", exact=True).is_checked()
+
+
+def test_logs_follow_the_selection(job: Job, tmp_path: Path, browser: Browser) -> None:
+    """Messages of all ranks, then of those that are selected; new ones come without a reload, text
+    stays text, and secrets are masked."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    writes = PROGRAMS / "writes_logs.py"
+    job.start(sys.executable, PROGRAMS / "launch.py", 4, writes, folder, **quiet)
+    wait_for(lambda: len([*folder.glob("ready-*")]) == 4, "all ranks have written")
+    with served(job, "--every", "1") as server, browser.at(server.link) as opened:
+        page = opened.page
+        page.locator("#logs").scroll_into_view_if_needed()
+        page.wait_for_selector("#logs td:has-text('gradients 1000')")
+        assert "a batch was empty, key ***" in page.text_content("#logs")
+        opened.select("3")
+        page.wait_for_selector("#logs td:has-text('gradients 1000')", state="detached")
+        page.wait_for_selector("#logs td:has-text('gradients 1003')")
+        (folder / "new").write_text(HOSTILE)
+        (folder / "new").rename(folder / "say")
+        page.wait_for_function(
+            "text => document.querySelector('#logs').textContent.includes(text)", arg=HOSTILE
+        )
+        page.fill("#logs input", "grad[")
+        page.wait_for_selector("#logs:has-text('invalid regular expression')")
+        page.fill("#logs input", "gradients")
+        page.wait_for_function("() => document.querySelectorAll('#logs td').length === 3")
+        assert page.locator("img").count() == 0
 
 
 def test_a_snapshot_looks_the_same(job: Job, tmp_path: Path, browser: Browser) -> None:

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from jobs import Job
@@ -20,8 +21,11 @@ from rankdbg.frontends.web.admission import Admission
 from rankdbg.frontends.web.board import Board
 from rankdbg.frontends.web.server import link, listen, server_of
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.job_view import JobView
 from rankdbg.investigations.watch.live_looks import LiveLook
 from waiting import ANSWER_SECONDS, PATIENCE, wait_for
+
+UNREACHED: Any = None  # of jobs of which a test asks nothing
 
 
 class Served:
@@ -106,10 +110,12 @@ class ServedHere:
 
 
 @contextlib.contextmanager
-def served_here(look: Callable[[], LiveLook], pace: float = 1.0) -> Iterator[ServedHere]:
+def served_here(
+    look: Callable[[], LiveLook], job: JobView | None = None, pace: float = 1.0
+) -> Iterator[ServedHere]:
     board, admission = Board(), Admission()
     with listen(0) as listening:
-        server = server_of(board, admission, pace)
+        server = server_of(board, admission, pace, job or JobView(UNREACHED))
         where = link(listening, admission.token)
         looking.start(board, look, "local")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -7,9 +7,10 @@
   rankdbg web --every 30             look every 30 seconds
 
 The page shows what rankdbg why --html writes, and follows the job: verdict, ranks, merged stacks
-and collectives. It is served on the loopback of this machine, to the browser that opens the
+and collectives; it paints the ranks by what they answer to an expression, and shows the logs of
+those that are selected. It is served on the loopback of this machine, to the browser that opens the
 printed link, and to no other user. The job is looked at only while a tab is open. The page changes
-nothing: it neither stops nor continues a rank. End it with Ctrl-C.
+nothing: it neither stops nor continues a rank, and an expression can call no function of the job. End it with Ctrl-C.
 
 Needs the extra: pip install 'rankdbg[web]'.
 """
@@ -84,6 +85,7 @@ def _serve(
     from rankdbg.frontends.web.admission import Admission
     from rankdbg.frontends.web.board import Board
     from rankdbg.frontends.web.server import link, server_of
+    from rankdbg.investigations.job_view import JobView
     from rankdbg.investigations.watch.live_looks import LiveLooks
 
     board, admission = Board(), Admission()
@@ -94,7 +96,8 @@ def _serve(
     if options.open:
         _open(link(listening, admission.new_single_use_token()))
     try:
-        server_of(board, admission, options.every).run(sockets=[listening])
+        server = server_of(board, admission, options.every, JobView(reached))
+        server.run(sockets=[listening])
     finally:
         board.end()
 

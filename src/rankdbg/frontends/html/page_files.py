@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rankdbg.errors import BadInput, shortened
 from rankdbg.files import whole_files
@@ -24,6 +24,7 @@ from rankdbg.frontends.html.document import PageDocument
 from rankdbg.investigations.documents import finite
 from rankdbg.text.escapes import visible, visible_line
 
+Document = TypeVar("Document")
 BUILT = Path(__file__).with_name("built")
 # Inside of a script element these could end it, or begin a comment.
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -137,9 +138,9 @@ def _in_script(value: Any) -> str:
     return text
 
 
-def without_hidden_text(document: PageDocument) -> PageDocument:
+def without_hidden_text(document: Document) -> Document:
     """Nothing that hides or turns around, in any text; and no number that JSON has not."""
-    shown: PageDocument = _visible(finite(document))
+    shown: Document = _visible(finite(document))
     return shown
 
 

@@ -1,6 +1,7 @@
 """The addresses of the live page: the link with the token, the page, and its connection.
 
-Nothing here changes a job: the only requests are GET, and a tab asks for looks.
+Nothing here changes a job: the only requests are GET, and a tab asks for looks, and for the values of
+expressions that only look.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rankdbg.frontends.html.page_files import live_page
 from rankdbg.frontends.web.admission import NO_TOKEN, OTHER_USER, Admission, host_of
 from rankdbg.frontends.web.board import Board
 from rankdbg.frontends.web.tab import TOO_MANY, Tab
+from rankdbg.investigations.job_view import JobView
 
 MOST_TABS = 32
 HEADERS = {
@@ -36,7 +38,7 @@ _TO_THE_PAGE = """\
 """
 
 
-def application(board: Board, admission: Admission, pace: float) -> ASGIApp:
+def application(board: Board, admission: Admission, pace: float, job: JobView) -> ASGIApp:
     async def enter(request: Request) -> Response:
         """The printed link: the token becomes a cookie and leaves the address."""
         why = admission.why_not_here(request.scope["headers"])
@@ -68,7 +70,7 @@ def application(board: Board, admission: Admission, pace: float) -> ASGIApp:
         if board.tabs >= MOST_TABS:
             await socket.close(TOO_MANY, f"{MOST_TABS} tabs are open")
             return
-        await Tab(socket, board, pace).run()
+        await Tab(socket, board, pace, job).run()
 
     routes = [
         Route("/", enter),

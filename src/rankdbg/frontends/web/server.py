@@ -14,6 +14,7 @@ from rankdbg.errors import BadInput
 from rankdbg.frontends.web.admission import Admission
 from rankdbg.frontends.web.application import application
 from rankdbg.frontends.web.board import Board
+from rankdbg.investigations.job_view import JobView
 from rankdbg.process import peers
 
 ADDRESS = "127.0.0.1"
@@ -37,10 +38,10 @@ def link(listening: socket.socket, token: str) -> str:
     return f"http://{ADDRESS}:{listening.getsockname()[1]}/?token={token}"
 
 
-def server_of(board: Board, admission: Admission, pace: float) -> uvicorn.Server:
+def server_of(board: Board, admission: Admission, pace: float, job: JobView) -> uvicorn.Server:
     """It runs until a signal ends it."""
     config = uvicorn.Config(
-        application(board, admission, pace),
+        application(board, admission, pace, job),
         http=_HttpOfOneUser,
         ws=_TabConnection,
         loop="asyncio",

@@ -16,6 +16,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from rankdbg.frontends.html.document import PageDocument
 from rankdbg.frontends.web.board import Board
 from rankdbg.frontends.web.patches import changes
+from rankdbg.frontends.web.tab_questions import TabQuestions
+from rankdbg.investigations.job_view import JobView
 
 SLOWEST = 3600.0
 FASTEST = 1.0
@@ -27,13 +29,14 @@ class InvalidMessage(Exception):
 
 
 class Tab:
-    def __init__(self, socket: WebSocket, board: Board, pace: float) -> None:
+    def __init__(self, socket: WebSocket, board: Board, pace: float, job: JobView) -> None:
         self._socket = socket
         self._board = board
         self._pace = pace
         self._loop = asyncio.get_running_loop()
         self._news = asyncio.Event()
         self._sent: PageDocument | None = None
+        self._questions = TabQuestions(job, self._loop, self._news.set)
 
     async def run(self) -> None:
         """Until it closes."""
@@ -76,6 +79,7 @@ class Tab:
             else:
                 message["changes"] = changes(self._sent, shown.document)
             self._sent = shown.document
+        message |= self._questions.take_answers(shown.found)
         return json.dumps(message, allow_nan=False, separators=(",", ":"))
 
     # --- what it wants -------------------------------------------------------------------------
@@ -93,5 +97,9 @@ class Tab:
         match message:
             case {"pace": int() | float() as seconds} if seconds == seconds:
                 self._set_pace(min(max(seconds, FASTEST), SLOWEST) if seconds > 0 else 0.0)
+            case {"ask": str() as expression}:
+                self._questions.ask(expression)
+            case {"logs": {"ranks": str() as ranks, "grep": str() as grep}}:
+                self._questions.read_logs(ranks, grep)
             case _:
                 raise InvalidMessage

@@ -20,8 +20,6 @@ from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 # Whatever a poll does not see (a lock that changes hands) is seen so many seconds later.
 JUDGE_AGAIN = 60.0
 AT_REST = ("stuck", "idle")  # states of verdicts
-# A wait that no recorder knows is as long as it was seen to last, from so many seconds on.
-WATCHED_FOR_LONG = 10.0
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,8 @@ class _AtRest:
     since: float  # when they were first seen at rest
 
     def later(self, now: float) -> JobVerdict:
-        """With the time that has passed since."""
+        """With the time that has passed since. A wait that no recorder knows is as long as it was
+        seen to last."""
         verdict, passed = self.found.verdict, now - self.judged
         if not verdict.stuck:
             return self.found
@@ -49,8 +48,9 @@ class _AtRest:
             verdict = replace(verdict, waited=verdict.waited + passed)
         elif verdict.started is not None:
             verdict = replace(verdict, started=verdict.started + passed)
-        elif now - self.since > WATCHED_FOR_LONG:
-            verdict = replace(verdict, waited=now - self.since)
+        elif now > self.since:
+            watched = max((seen.seconds for seen in self.found.evidence.ranks), default=0.0)
+            verdict = replace(verdict, waited=watched + now - self.since)
         return replace(self.found, verdict=verdict)
 
 
