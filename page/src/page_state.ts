@@ -7,6 +7,7 @@ import { isSame, maskOf, placesOf, sizeOf, type Mask } from "./sets";
 
 /** Colours and shapes of classes, the largest first; `hot` is the culprit's alone. */
 export const FILLS = ["a", "b", "c", "d", "e", "f"] as const;
+const MOST_KNOWN = 2000; // classes whose colour is remembered
 export type Fill = (typeof FILLS)[number] | "hot";
 
 /** What views have chosen; all of it is in the address. */
@@ -67,7 +68,13 @@ export class PageState {
   /** A class keeps its colour for as long as the page is open. */
   private fillsOf(colouring: Colouring): Fill[] {
     const taken = new Set<Fill>();
-    const keys = colouring.classes.map((each) => [colouring.name, each.text, each.at, each.says].join("\0"));
+    const counts = new Map<string, number>();
+    const keys = colouring.classes.map((each) => {
+      const place = [colouring.name, each.text, each.at].join("\0");
+      counts.set(place, (counts.get(place) ?? 0) + 1);
+      return `${place}\0${counts.get(place)}`;
+    });
+    if (this.fillOf.size > MOST_KNOWN) this.fillOf.clear();
     const fills = colouring.classes.map((each, index): Fill | null => {
       const places = placesOf(each.ranks);
       if (each.odd) return "hot";

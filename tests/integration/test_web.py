@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import importlib.resources
 import os
 import re
 import signal
@@ -11,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -23,7 +26,7 @@ from rankdbg.investigations.watch.live_looks import LiveLook
 from rankdbg.types import Frame, Stack
 from rankdbg.verdicts.hangs.judgement import judge
 from simulated_jobs import RULES, moving_job, stuck_job
-from waiting import wait_for
+from waiting import PATIENCE, wait_for
 from web_servers import always, served, served_here
 
 HANGS = "Rank 5 holds up the other 7 ranks."
@@ -149,6 +152,26 @@ def test_a_snapshot_looks_the_same(job: Job, tmp_path: Path, browser: Browser) -
         assert server.end() == (-signal.SIGINT, "")
 
 
+def test_the_opened_link_works_once(job: Job, tmp_path: Path) -> None:
+    """Every user can read it in the command line of the browser."""
+    told = tmp_path / "told"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {told}.new && mv {told}.new {told}\n')
+    browser.chmod(0o700)
+    job.environment["BROWSER"] = str(browser)
+    with served(job, "--open") as server:
+        link = wait_for(lambda: told.exists() and told.read_text(), "the browser is started")
+        assert link.partition("token=")[0] == server.link.partition("token=")[0]
+        assert link != server.link
+        statuses = []
+        for each in (link, link, server.link, server.link):
+            place = urlsplit(each)
+            client = http.client.HTTPConnection(place.netloc, timeout=PATIENCE)
+            client.request("GET", f"/?{place.query}")
+            statuses.append(client.getresponse().status)
+        assert statuses == [200, 403, 200, 200]
+
+
 def test_it_ends_by_sigterm_without_a_job(job: Job) -> None:
     """There is none yet: it says so, and serves. With an open tab too it ends at once."""
     with served(job) as server:
@@ -225,6 +248,22 @@ def _ask_for_a_look(board: object) -> bool:
     """Another tab wants one."""
     board.set_pace("another tab", 1.0, lambda: None)  # type: ignore[attr-defined]
     return False
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_everybody_can_use_the_page(browser: Browser, dark: bool) -> None:
+    """axe-core has no finding, with and without a selection, and after a list of choices and a problem
+    have appeared."""
+    pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
+    axe = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
+    found = stuck_job({"pp": 4, "dp": 4, "tp": 2, "ep": 2}, 23)
+    with served_here(always(found)) as server, browser.at(server.link, dark) as opened:
+        opened.page.evaluate(axe)
+        for selected in ("", "dp=1", "dp="):
+            opened.select(selected)
+            told = opened.page.evaluate("() => axe.run(document)")
+            assert told["passes"]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in told["violations"]] == []
 
 
 def test_a_browser_that_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
