@@ -2,7 +2,7 @@
 
 import type { Answer, Connection } from "./connection";
 import type { Colouring, PageDocument } from "./document";
-import { h } from "./dom";
+import { h, shortened } from "./dom";
 import { clockTime } from "./page";
 
 export class Asking {
@@ -11,6 +11,7 @@ export class Asking {
   private readonly problem = h("div", { id: "ask-problem", class: "problem", role: "alert", hidden: true });
   readonly form = h("form", { class: "ask" }, h("label", {}, "ask"), this.input, this.under, this.problem);
   private colouring: Colouring | null = null;
+  private asked = "";
   private processes = "";
 
   constructor(private readonly connection: Connection, private readonly onClear: () => void) {
@@ -22,8 +23,13 @@ export class Asking {
     this.input.addEventListener("input", () => this.say(""));
   }
 
+  /** What the grid is painted by; `` if nothing is asked. */
   get name(): string {
     return this.colouring?.name ?? "";
+  }
+
+  get expression(): string {
+    return this.colouring ? this.asked : "";
   }
 
   ask(expression: string): void {
@@ -51,7 +57,8 @@ export class Asking {
     this.say(answer.problem);
     if (!answer.colouring) return false;
     const [expression, type] = answer.colouring.columns;
-    this.colouring = { ...answer.colouring, name: answer.expression, columns: [`${expression}, ${clockTime(new Date().toISOString())}`, type] };
+    this.asked = answer.expression;
+    this.colouring = { ...answer.colouring, name: `ask ${shortened(answer.expression, 24)}`, columns: [`${expression}, ${clockTime(new Date().toISOString())}`, type] };
     this.processes = JSON.stringify(newest.ranks.pids);
     return true;
   }

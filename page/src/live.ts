@@ -107,7 +107,7 @@ class LivePage {
       if (asked) parts.add("colourings");
       this.page.update(this.asking.with(this.latest), parts);
       if (asked) {
-        this.page.state.choose("ask", this.asking.name);
+        this.page.state.choose("ask", this.asking.expression);
         this.page.paintBy(this.asking.name);
       }
       this.page.state.writeAddress();

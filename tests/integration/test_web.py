@@ -93,11 +93,11 @@ def test_the_grid_is_painted_by_an_answer(job: Job, tmp_path: Path, browser: Bro
         assert (
             rows[0].startswith("78 int") and rows[1].startswith("1") and "← odd one out" in rows[1]
         )
-        page.wait_for_url("**ask=WORLD")
+        page.wait_for_url("**#colour=ask+WORLD&ask=WORLD")
         other = page.context.new_page()
         other.goto(page.url)
         other.wait_for_selector(".legend th:has-text('WORLD')")
-        assert other.get_by_label("WORLD", exact=True).is_checked()
+        assert other.get_by_label("ask WORLD", exact=True).is_checked()
 
 
 def test_logs_follow_the_selection(job: Job, tmp_path: Path, browser: Browser) -> None:

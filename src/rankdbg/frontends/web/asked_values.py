@@ -39,7 +39,7 @@ def colouring_of(answers: Answers, found: JobVerdict) -> Colouring:
         for reason, ranks in silent_groups(shown.no_response).items()
     ]
     return {
-        "name": answers.expression,
+        "name": "ask",
         "columns": [cut(answers.expression, 60), "type"],
         "classes": sorted(classes, key=lambda each: each["odd"]),
     }

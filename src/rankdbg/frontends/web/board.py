@@ -57,12 +57,10 @@ class Board:
 
     def _seconds_left(self, last: float | None) -> float | None:
         """None: no tab wants a look."""
+        if last is None:  # a tab that is paused has something to show, too
+            return 0.0 if self._paces else None
         wanted = [pace for pace, _ in self._paces.values() if pace > 0]
-        if self._shown.document is None and self._paces:
-            wanted.append(1.0)  # of a tab that is paused before it shows anything
-        if not wanted:
-            return None
-        return 0.0 if last is None else last + min(wanted) - time.monotonic()
+        return last + min(wanted) - time.monotonic() if wanted else None
 
     @property
     def shown(self) -> Shown:

@@ -61,8 +61,7 @@ def server_of(board: Board, admission: Admission, pace: float, job: JobView) -> 
 class _HttpOfOneUser(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        connection = transport.get_extra_info("socket")
-        refusal = peers.refusal(connection._sock)
+        refusal = peers.refusal(transport.get_extra_info("socket"))
         # What is not known is left to the token: in some sandboxes no user is.
         if refusal is not None and refusal.kind == "another user":
             self.app_state = {**self.app_state, "of_another_user": True}

@@ -69,9 +69,9 @@ def test_nothing_is_looked_at_without_a_tab(looks: Looks, board: Board) -> None:
     board.set_pace(TAB, 3600.0, lambda: None)
     wait_for(lambda: board.shown.document, "a first look")
     board.set_pace(TAB, 0.0, lambda: None)
-    assert board._seconds_left(None) is None
+    assert board._seconds_left(0.0) is None
     board.leave(TAB)
-    assert board._seconds_left(None) is None and board.tabs == 0 and looks.count == 1
+    assert board._seconds_left(0.0) is None and board.tabs == 0 and looks.count == 1
 
 
 def test_the_tab_in_the_greatest_hurry_decides() -> None:
