@@ -15,7 +15,7 @@ def test_a_hang_is_judged_once(job: Job, tmp_path: Path) -> None:
     start_demo(job, tmp_path)
     wait_for(lambda: (tmp_path / "meeting/shard-0007").exists(), "rank 5 waits")
     with job.session() as session:
-        looks = LiveLooks(ReachedJob(session, None))
+        looks = LiveLooks(ReachedJob(session, job.name))
         seen: list[LiveLook] = []
 
         def look() -> LiveLook:
