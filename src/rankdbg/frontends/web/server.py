@@ -83,6 +83,7 @@ class _TabConnection(WSProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._have_patience()
         super().connection_lost(exc)
+        self.writable.set()  # older versions of uvicorn leave a sender waiting
 
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
