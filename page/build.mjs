@@ -2,6 +2,7 @@
 // built from, by their hash: tests/unit/frontends/html/test_built_page.py compares it.
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync, mkdirSync } from "node:fs";
+import { basename } from "node:path";
 import { build } from "esbuild";
 
 const here = new URL("./", import.meta.url);
@@ -17,7 +18,7 @@ const banner = `/* built from page/ by make page: ${hash.digest("hex")} */`;
 
 const made = await build({
   absWorkingDir: here.pathname,
-  entryPoints: { page: "src/main.ts", style: "src/page.css" },
+  entryPoints: { page: "src/main.ts", live: "src/live.ts", style: "src/page.css" },
   bundle: true,
   minify: true,
   format: "iife",
@@ -30,7 +31,7 @@ const made = await build({
 const out = new URL("../src/rankdbg/frontends/html/built/", here);
 mkdirSync(out, { recursive: true });
 for (const file of made.outputFiles) {
-  const name = file.path.endsWith(".css") ? "page.css" : "page.js";
+  const name = file.path.endsWith(".css") ? "page.css" : basename(file.path);
   if (/<\/(script|style)|<!--/i.test(file.text)) throw new Error(`${name} would end its element`);
   writeFileSync(new URL(name, out), `${banner}\n${file.text.trim()}\n`);
 }

@@ -67,6 +67,7 @@ export interface ColourClass {
   at: string;
   says: string;
   code: boolean;
+  odd: boolean;
   ranks: RankSet;
 }
 

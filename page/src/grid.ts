@@ -36,11 +36,13 @@ export class Grid {
 
   constructor(private readonly state: PageState, private readonly tools: HTMLElement) {
     this.layouts = layoutsOf(state.ranks);
+    const cursor = Number(state.kept.get("cursor") ?? -1);
+    if (cursor < state.ranks.size) this.cursor = cursor;
     this.listen();
     state.watch(() => {
       this.redraw();
       this.paintLegend();
-    });
+    }, this.canvas);
     this.addTools();
   }
 
@@ -65,12 +67,11 @@ export class Grid {
         this.draw();
       }),
     );
-    const chosen = Math.max(0, this.layouts.findIndex((each) => each.name === this.state.layout));
+    const chosen = Math.max(0, this.layouts.findIndex((each) => each.name === this.state.chosen.layout));
     if (this.layouts.length > 1)
       this.tools.append(
         choice("layout", this.layouts.map((each) => each.name), chosen, (index) => {
-          this.state.layout = index ? this.layouts[index].name : "";
-          this.state.writeAddress();
+          this.state.choose("layout", index ? this.layouts[index].name : "");
           this.draw();
         }),
       );
@@ -80,7 +81,7 @@ export class Grid {
 
   draw(): void {
     const width = this.canvas.parentElement!.clientWidth;
-    const layout = this.layouts.find((each) => each.name === this.state.layout) ?? this.layouts[0];
+    const layout = this.layouts.find((each) => each.name === this.state.chosen.layout) ?? this.layouts[0];
     this.placed = placed(layout, width, this.state.ranks.size);
     this.byPlace.clear();
     for (let place = 0; place < this.state.ranks.size; place++)
@@ -328,7 +329,7 @@ export class Grid {
       if (!drag) return;
       if (drag.band) return this.redraw();
       if (drag.place < 0) return state.clear();
-      this.cursor = drag.place;
+      this.moveCursor(drag.place);
       const only = state.mask(String(drag.place));
       if (!drag.add) return state.toggle(only);
       const mask = state.selected.slice();
@@ -361,7 +362,7 @@ export class Grid {
     this.isFocused = true;
     if (this.cursor < 0) this.cursor = placesOf(this.state.document.verdict.culprits)[0] ?? 0;
     if (step) {
-      this.cursor = this.nearest(step[0], step[1]);
+      this.moveCursor(this.nearest(step[0], step[1]));
       if (event.shiftKey) {
         const mask = this.state.selected.slice();
         mask[this.cursor] = 1;
@@ -372,6 +373,11 @@ export class Grid {
     event.preventDefault();
     this.spoken.textContent = [this.state.ranks.name(this.cursor), ...this.about(this.cursor)].filter(Boolean).join(", ");
     this.redraw();
+  }
+
+  private moveCursor(place: number): void {
+    this.cursor = place;
+    this.state.kept.set("cursor", String(place));
   }
 
   /** The next cell in a direction, over gaps between panels. */
@@ -430,7 +436,8 @@ export class Grid {
     const each = state.document.colourings[state.colouring].classes[index];
     const mask = state.mask(each.ranks);
     const places = placesOf(each.ranks);
-    const alone = fill === "hot" ? h("b", { class: "hot whole" }, places.length === 1 ? " ← alone here" : ` ← ${state.document.verdict.mark}`) : null;
+    const mark = each.odd ? "odd one out" : places.length === 1 ? "alone here" : state.document.verdict.mark;
+    const alone = fill === "hot" ? h("b", { class: "hot whole" }, ` ← ${mark}`) : null;
     const row = h(
       "tr",
       { class: "pick" },
@@ -506,5 +513,5 @@ export function choice(name: string, options: string[], chosen: number, pick: (i
 function dropdown(name: string, options: string[], chosen: number, pick: (index: number) => void): HTMLElement {
   const select = h("select", { class: "field" }, ...options.map((text, index) => h("option", { value: index, selected: index === chosen }, text)));
   select.addEventListener("change", () => pick(select.selectedIndex));
-  return h("label", { class: "choice" }, h("span", { class: "legend" }, name), select);
+  return h("label", { class: "choice" }, h("span", { class: "name" }, name), select);
 }

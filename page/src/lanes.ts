@@ -36,7 +36,8 @@ function laneRow(state: PageState, lane: Lane): HTMLTableRowElement {
   );
   pickable(row, () => state.toggle(lane.missing && lane.groups === 1 && state.isSelected(mask) ? missing : mask));
   const paint = (): void => void row.classList.toggle("on", state.isSelected(mask));
-  state.watch(paint);
+  state.watch(paint, row);
+  paint();
   return row;
 }
 

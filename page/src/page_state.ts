@@ -1,48 +1,95 @@
 // What is selected and shown; all of it is in the address, so that it can be sent.
 
-import type { PageDocument } from "./document";
+import type { Colouring, PageDocument } from "./document";
 import { Ranks } from "./ranks";
 import { parseSelection } from "./selection";
 import { isSame, maskOf, placesOf, sizeOf, type Mask } from "./sets";
 
 /** Colours and shapes of classes, the largest first; `hot` is the culprit's alone. */
 export const FILLS = ["a", "b", "c", "d", "e", "f"] as const;
+const MOST_KNOWN = 2000; // classes whose colour is remembered
 export type Fill = (typeof FILLS)[number] | "hot";
 
+/** What views have chosen; all of it is in the address. */
+export const CHOICES = ["layout", "thread", "frames", "width", "find", "ask", "grep"] as const;
+export type Choice = (typeof CHOICES)[number];
+
+interface Watcher {
+  run: () => void;
+  element: Element | null;
+}
+
 export class PageState {
-  readonly ranks: Ranks;
-  readonly culprits: Mask;
-  readonly culpritCount: number;
+  document!: PageDocument;
+  ranks!: Ranks;
+  culprits!: Mask;
+  culpritCount = 0;
   /** Of each colouring and rank: the index of its class, -1 for none. */
-  readonly classOf: Int32Array[];
-  readonly fills: Fill[][];
-  selected: Mask;
+  classOf: Int32Array[] = [];
+  fills: Fill[][] = [];
+  selected: Mask = new Uint8Array(0);
   selectedCount = 0;
   colouring = 0;
-  layout = "";
-  private readonly watchers: (() => void)[] = [];
+  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", find: "", ask: "", grep: "" };
+  /** What a view that is built again goes on with. */
+  readonly kept = new Map<string, string>();
+  private watchers: Watcher[] = [];
   private text = "";
   private writing = 0;
+  private readonly fillOf = new Map<string, Fill>();
 
-  constructor(readonly document: PageDocument) {
+  constructor(document: PageDocument) {
+    this.load(document);
+  }
+
+  /** A newer document of the same job: what is selected and chosen stays. */
+  load(document: PageDocument): void {
+    const colouring = this.document?.colourings[this.colouring]?.name;
+    this.document = document;
     this.ranks = new Ranks(document.ranks);
     this.culprits = this.mask(document.verdict.culprits);
     this.culpritCount = sizeOf(this.culprits);
-    this.selected = new Uint8Array(this.ranks.size);
-    this.classOf = document.colourings.map((colouring) => {
+    this.classOf = document.colourings.map((each) => {
       const column = new Int32Array(this.ranks.size).fill(-1);
-      colouring.classes.forEach((each, index) => {
-        for (const place of placesOf(each.ranks)) column[place] = index;
+      each.classes.forEach((one, index) => {
+        for (const place of placesOf(one.ranks)) column[place] = index;
       });
       return column;
     });
-    this.fills = document.colourings.map((colouring) => {
-      let next = 0;
-      return colouring.classes.map((each) => {
-        const places = placesOf(each.ranks);
-        if (this.culpritsStandOut && places.length && places.every((place) => this.culprits[place])) return "hot";
-        return FILLS[Math.min(next++, FILLS.length - 1)];
-      });
+    this.fills = document.colourings.map((each) => this.fillsOf(each));
+    this.colouring = Math.max(0, document.colourings.findIndex((each) => each.name === colouring));
+    const selected = this.text;
+    this.selected = new Uint8Array(this.ranks.size);
+    this.selectedCount = 0;
+    this.text = "";
+    if (selected) this.selectText(selected);
+  }
+
+  /** A class keeps its colour for as long as the page is open. */
+  private fillsOf(colouring: Colouring): Fill[] {
+    const taken = new Set<Fill>();
+    const counts = new Map<string, number>();
+    const keys = colouring.classes.map((each) => {
+      const place = [colouring.name, each.text, each.at].join("\0");
+      counts.set(place, (counts.get(place) ?? 0) + 1);
+      return `${place}\0${counts.get(place)}`;
+    });
+    if (this.fillOf.size > MOST_KNOWN) this.fillOf.clear();
+    const fills = colouring.classes.map((each, index): Fill | null => {
+      const places = placesOf(each.ranks);
+      if (each.odd) return "hot";
+      if (this.culpritsStandOut && places.length && places.every((place) => this.culprits[place])) return "hot";
+      const known = this.fillOf.get(keys[index]);
+      if (!known || taken.has(known)) return null;
+      taken.add(known);
+      return known;
+    });
+    return fills.map((fill, index) => {
+      if (fill) return fill;
+      const free = FILLS.find((each) => !taken.has(each)) ?? FILLS.at(-1)!;
+      taken.add(free);
+      this.fillOf.set(keys[index], free);
+      return free;
     });
   }
 
@@ -61,7 +108,7 @@ export class PageState {
     this.selected = mask;
     this.selectedCount = sizeOf(mask);
     this.text = this.hasSelection ? this.ranks.text(mask) : "";
-    for (const watcher of this.watchers) watcher();
+    this.notify();
     this.writeAddress();
   }
 
@@ -82,8 +129,23 @@ export class PageState {
 
   isSelected = (mask: Mask): boolean => this.selectedCount > 0 && isSame(mask, this.selected);
 
-  watch(watcher: () => void): void {
-    this.watchers.push(watcher);
+  /** Run whenever the selection changes, for as long as the element is in the page. */
+  watch(run: () => void, element: Element | null = null): void {
+    this.watchers.push({ run, element });
+  }
+
+  /** After a view has been built again. */
+  dropWatchers(): void {
+    this.watchers = this.watchers.filter(({ element }) => !element || element.isConnected);
+  }
+
+  notify(): void {
+    for (const { run } of this.watchers) run();
+  }
+
+  choose(name: Choice, value: string): void {
+    this.chosen[name] = value;
+    this.writeAddress();
   }
 
   // ---- the address
@@ -98,7 +160,7 @@ export class PageState {
     const told = new URLSearchParams();
     if (this.text) told.set("ranks", this.text);
     if (this.colouring) told.set("colour", this.document.colourings[this.colouring].name);
-    if (this.layout) told.set("layout", this.layout);
+    for (const name of CHOICES) if (this.chosen[name]) told.set(name, this.chosen[name]);
     try {
       history.replaceState(null, "", `#${told}`);
     } catch {
@@ -110,16 +172,18 @@ export class PageState {
     const told = new URLSearchParams(location.hash.slice(1));
     const named = this.document.colourings.findIndex((each) => each.name === told.get("colour"));
     this.colouring = Math.max(0, named);
-    this.layout = told.get("layout") ?? "";
+    for (const name of CHOICES) this.chosen[name] = told.get(name) ?? "";
+    this.selectText(told.get("ranks") ?? "");
+  }
+
+  private selectText(text: string): void {
     try {
-      const ranks = told.get("ranks");
-      if (ranks) {
-        this.selected = parseSelection(ranks, this.ranks);
-        this.selectedCount = sizeOf(this.selected);
-        this.text = this.ranks.text(this.selected);
-      }
+      if (!text) return;
+      this.selected = parseSelection(text, this.ranks);
+      this.selectedCount = sizeOf(this.selected);
+      this.text = this.ranks.text(this.selected);
     } catch {
-      // an address of another report
+      // an address of another report, or ranks that are no longer there
     }
   }
 }

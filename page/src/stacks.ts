@@ -3,7 +3,7 @@
 import type { FrameView } from "./document";
 import { counted, h, hideTip, ranksOf, shortened, showTip } from "./dom";
 import { choice } from "./grid";
-import type { PageState } from "./page_state";
+import type { Choice, PageState } from "./page_state";
 import { placesOf, type Mask } from "./sets";
 
 const ROW = 22;
@@ -56,16 +56,29 @@ export class Stacks {
 
   constructor(private readonly state: PageState, tools: HTMLElement) {
     const { threads, frames } = state.document;
+    const { chosen } = state;
     const deepest = Math.max(0, ...threads[0].groups.map((group) => group.frames.length));
     const hasOwn = frames.some((frame) => frame.own);
-    this.ownOnly = deepest > DEEPEST && hasOwn;
-    if (threads.length > 1) tools.append(choice("thread", threads.map((each) => each.name), 0, (index) => { this.thread = index; this.rebuild(); }));
-    if (hasOwn) tools.append(choice("frames", ["all", "yours"], this.ownOnly ? 1 : 0, (index) => { this.ownOnly = index === 1; this.rebuild(); }));
-    tools.append(choice("width", ["groups", "ranks"], 0, (index) => { this.byRanks = index === 1; this.draw(); }));
+    this.ownOnly = hasOwn && (chosen.frames ? chosen.frames === "yours" : deepest > DEEPEST);
+    this.byRanks = chosen.width === "ranks";
+    this.thread = Math.max(0, threads.findIndex((each) => each.name === chosen.thread));
+    this.search.value = chosen.find;
+    if (threads.length > 1) tools.append(choice("thread", threads.map((each) => each.name), this.thread, (index) => this.choose("thread", index ? threads[index].name : "", () => (this.thread = index))));
+    if (hasOwn) tools.append(choice("frames", ["all", "yours"], this.ownOnly ? 1 : 0, (index) => this.choose("frames", index ? "yours" : "all", () => (this.ownOnly = index === 1))));
+    tools.append(choice("width", ["groups", "ranks"], this.byRanks ? 1 : 0, (index) => this.choose("width", index ? "ranks" : "", () => (this.byRanks = index === 1))));
     tools.append(this.search, this.found);
-    this.search.addEventListener("input", () => this.paint());
+    this.search.addEventListener("input", () => {
+      state.choose("find", this.search.value.trim());
+      this.paint();
+    });
     this.search.addEventListener("keydown", (event) => { if (event.key === "Enter") this.selectFound(); });
-    state.watch(() => this.paint());
+    state.watch(() => this.paint(), this.icicle);
+  }
+
+  private choose(name: Choice, value: string, apply: () => void): void {
+    apply();
+    this.state.choose(name, value);
+    this.rebuild();
   }
 
   get elements(): HTMLElement[] {
@@ -79,7 +92,6 @@ export class Stacks {
   rebuild(): void {
     const { document, ranks } = this.state;
     this.root = new TreeFrame(-1, -1, null, ranks.size);
-    this.zoomed = this.chosen = null;
     for (const group of document.threads[this.thread].groups) {
       const places = placesOf(group.ranks);
       let tree = this.root;
@@ -93,7 +105,28 @@ export class Stacks {
       });
       tree.moving ||= group.moving;
     }
+    this.zoomed = this.treeAt(this.state.kept.get("zoomed"));
+    this.chosen = this.treeAt(this.state.kept.get("frame"));
+    if (this.chosen) this.describe(this.chosen);
     this.draw();
+  }
+
+  /** The frames that lead to it: their numbers are of one document alone. */
+  private way(tree: TreeFrame | null): string {
+    const names: string[] = [];
+    for (let each = tree; each && each !== this.root; each = each.parent) names.unshift(this.nameOf(each));
+    return names.join("\n");
+  }
+
+  private nameOf(tree: TreeFrame): string {
+    const { file, line, function: name } = this.frame(tree);
+    return `${file}:${line} ${name}`;
+  }
+
+  private treeAt(way: string | undefined): TreeFrame | null {
+    let tree: TreeFrame | null = way ? this.root : null;
+    for (const name of way?.split("\n") ?? []) tree = [...(tree?.children.values() ?? [])].find((child) => this.nameOf(child) === name) ?? null;
+    return tree;
   }
 
   draw(): void {
@@ -158,6 +191,7 @@ export class Stacks {
     this.place(button, x, wide, row);
     button.addEventListener("click", () => {
       this.chosen = tree;
+      this.state.kept.set("frame", this.way(tree));
       this.describe(tree);
       this.state.toggle(tree.mask);
     });
@@ -199,6 +233,7 @@ export class Stacks {
 
   private zoomTo(tree: TreeFrame): void {
     this.zoomed = this.zoomed === tree ? null : tree;
+    this.state.kept.set("zoomed", this.way(this.zoomed));
     hideTip();
     this.draw();
   }

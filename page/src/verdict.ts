@@ -159,7 +159,7 @@ function drawBox(state: PageState, box: Box): SVGElement {
   group.setAttribute("role", "button");
   onPick(group, () => state.toggle(mask));
   const paint = (): void => void group.classList.toggle("on", state.isSelected(mask));
-  state.watch(paint);
+  state.watch(paint, group);
   paint();
   return group;
 }

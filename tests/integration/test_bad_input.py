@@ -16,7 +16,7 @@ from rankdbg.frontends.cli import VERBS
 from waiting import TEST_SECONDS
 
 # These start or serve something until they are ended, whatever they are given.
-ENDLESS = {"demo", "dap", "forward", "mcp", "shell"}
+ENDLESS = {"demo", "dap", "forward", "mcp", "shell", "web"}
 
 
 TRIED = [verb for verb in VERBS if verb not in ENDLESS]

@@ -7,8 +7,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
+
+from waiting import PATIENCE
 
 
 class OpenedPage:
@@ -72,6 +75,24 @@ class Browser:
             yield opened
             assert opened.complaints == []
             assert {*opened.requests} == {file.as_uri()}
+        finally:
+            context.close()
+
+    @contextlib.contextmanager
+    def at(self, link: str, dark: bool = False, width: int = 1440) -> Iterator[OpenedPage]:
+        """A page of a server, which must neither complain nor ask another one for anything."""
+        context = self._chromium.new_context(
+            color_scheme="dark" if dark else "light", viewport={"width": width, "height": 900}
+        )
+        context.set_default_timeout(1000 * PATIENCE)
+        try:
+            opened = OpenedPage(context.new_page())
+            opened.page.on("websocket", lambda socket: opened.requests.append(socket.url))
+            opened.page.goto(link)
+            opened.page.wait_for_selector("main .foot")
+            yield opened
+            assert opened.complaints == []
+            assert {urlsplit(url).netloc for url in opened.requests} == {urlsplit(link).netloc}
         finally:
             context.close()
 

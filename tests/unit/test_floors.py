@@ -34,7 +34,7 @@ LEVEL = {part: level for level, floor in enumerate(FLOORS) for part in floor}
 # Programs of their own, which import nothing of rankdbg.
 APART = {"demo", "bootstrap"}
 # The folders of frontends/ that are no front ends.
-SHARED = {"reports", "commands"}
+SHARED = {"reports", "commands", "html"}
 # What a front end never reaches past its investigations for.
 BELOW_INVESTIGATIONS = {"agent", "node", "clusters"}
 

@@ -68,10 +68,15 @@ def process_json(rank: Rank) -> dict[str, Any]:
 
 def silent_lines(silent: Sequence[Silence], among: Sequence[Rank]) -> list[tuple[str, str]]:
     """Silences with the same reason on one line."""
+    return [(label(ranks, among), reason) for reason, ranks in silent_groups(silent).items()]
+
+
+def silent_groups(silent: Sequence[Silence]) -> dict[str, list[Rank]]:
+    """The ranks without a response, by reason."""
     reasons: dict[str, list[Rank]] = {}
     for silence in silent:
         reasons.setdefault(silence.reason, []).append(silence.rank)
-    return [(label(ranks, among), reason) for reason, ranks in reasons.items()]
+    return reasons
 
 
 def silent_json(silent: Sequence[Silence]) -> list[dict[str, Any]]:

@@ -41,6 +41,7 @@ VERBS = {
     "break": "stop or log at a line of a running job",
     "dap": "one DAP server for all ranks: VS Code, Neovim, any DAP client",
     "vscode": "configure an editor for rankdbg dap: launch.json, tasks.json",
+    "web": "a live page of the job, in the browser on this machine",
     "mcp": "MCP server: AI agents ask running jobs, read-only by default",
     "forward": "forward local ports to a node, through the job's launcher",
     "doctor": "find in the logs what failed first, why, and what to do",

@@ -1,4 +1,5 @@
-"""A verdict as one file to look at and to send: a page with its data inside, which loads nothing.
+"""A verdict as one file to look at and to send: a page with its data inside, which loads nothing. web/
+serves the same page live.
 
 document.py       what the page is given, as types: one JSON document
 rank_table.py     the ranks, and sets of them as short texts

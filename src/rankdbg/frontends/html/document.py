@@ -82,6 +82,7 @@ class ColourClass(TypedDict):
     at: str
     says: str
     code: bool  # whether the text is a name in a program
+    odd: bool  # an answer that stands out
     ranks: RankSet
 
 

@@ -50,6 +50,12 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
     }
 
 
+def document_later(before: PageDocument, found: JobVerdict, time: str) -> PageDocument:
+    """Of a job in which nothing has changed, but the time for which its ranks have waited."""
+    says = found.headline() if found.stuck and found.first else before["verdict"]["says"]
+    return {**before, "time": time, "verdict": {**before["verdict"], "says": says}}
+
+
 def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument:
     """Without a verdict: what is drawn apart is the smallest of the groups that `stacks` calls odd."""
     seen = [Seen(s.rank, samples=s.samples, silence=s.why) for s in merged.seen]

@@ -1,4 +1,5 @@
-"""One self-contained HTML file: the built page, with its document inside.
+"""One self-contained HTML file: the built page, with its document inside; and the live page, which is
+sent its document later.
 
 What a job says is only ever data: it is in a script element of type JSON, in which no `<`, `>` or
 `&` is left, and the page shows it as text. The policy of the file allows this one script and this
@@ -15,7 +16,7 @@ from contextlib import AbstractContextManager
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from rankdbg.errors import BadInput, shortened
 from rankdbg.files import whole_files
@@ -23,6 +24,7 @@ from rankdbg.frontends.html.document import PageDocument
 from rankdbg.investigations.documents import finite
 from rankdbg.text.escapes import visible, visible_line
 
+Document = TypeVar("Document")
 BUILT = Path(__file__).with_name("built")
 # Inside of a script element these could end it, or begin a comment.
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -40,7 +42,7 @@ _PAGE = """\
 <style>{style}</style>
 </head>
 <body>
-<noscript>This report needs JavaScript. It loads nothing from the network.</noscript>
+<noscript>This page needs JavaScript. It loads nothing from the network.</noscript>
 <script type="application/json" id="document">{document}</script>
 <script>{script}</script>
 </body>
@@ -108,16 +110,41 @@ def page_text(document: PageDocument) -> str:
     )
 
 
+def live_page(socket: str, pace: float) -> tuple[str, str]:
+    """The page and its policy, which admits a connection to this address, `ws://HOST`. `pace`: seconds
+    between two looks."""
+    style, script = _built("page.css"), _built("live.js")
+    policy = f"{_policy(style, script)}; connect-src {socket}; frame-ancestors 'none'"
+    text = _PAGE.format(
+        # A policy in the page knows no frame-ancestors: the one of the response has it.
+        policy=f"{_policy(style, script)}; connect-src {socket}",
+        title="rankdbg",
+        style=style,
+        document=_in_script({"pace": pace}),
+        script=script,
+    )
+    return text, policy
+
+
 def embedded(document: PageDocument) -> str:
     """JSON that is safe inside of a script element."""
-    text = json.dumps(_visible(finite(document)), allow_nan=False, separators=(",", ":"))
+    return _in_script(without_hidden_text(document))
+
+
+def _in_script(value: Any) -> str:
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     for character, spelled in _ESCAPED.items():
         text = text.replace(character, spelled)
     return text
 
 
+def without_hidden_text(document: Document) -> Document:
+    """Nothing that hides or turns around, in any text; and no number that JSON has not."""
+    shown: Document = _visible(finite(document))
+    return shown
+
+
 def _visible(value: Any) -> Any:
-    """Nothing that hides or turns around, in any text."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, dict):

@@ -113,6 +113,7 @@ class StackViews:
             "at": self._found.paths.line(place),
             "says": row_text(told) if told else "",
             "code": True,
+            "odd": False,
             "ranks": self._table.set_of(group.members),
         }
 
@@ -153,6 +154,7 @@ class StackViews:
             "at": "",
             "says": says,
             "code": False,
+            "odd": False,
             "ranks": self._table.set_of(ranks),
         }
 

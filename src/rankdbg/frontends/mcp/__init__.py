@@ -8,7 +8,6 @@ schemas.py      what a tool returns: the documents of --json
 texts.py        the same documents in few lines; text_parts.py: what these are made of
 pages.py        what fits into an answer; cursors to the rest
 job_text.py     text of ranks: without escape sequences, masked, cut, quoted if it reads like an order
-read_only.py    which expressions look only
 sharing.py      one connection for each target, closed when it is idle
 resources.py    guides, causes, snapshots and reports; prompts.py: three first questions
 installing.py   the entry in the configuration of clients

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from rankdbg.errors import BadInput, NodeFailed, NoJob, NoLogs, RankdbgError
 from rankdbg.files import private_files
 from rankdbg.frontends.mcp import texts
-from rankdbg.frontends.mcp.read_only import check_read_only
 from rankdbg.investigations.connection import JobConnection
 from rankdbg.investigations.documents import json_text
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
@@ -21,6 +20,7 @@ from rankdbg.investigations.hangs.verdicts_with_logs import of_ended_job
 from rankdbg.investigations.job_view import JobView
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.nodes.node_health import read_kernels
+from rankdbg.investigations.read_only import NotReadOnly, check_read_only
 from rankdbg.investigations.replicas.results import KINDS
 
 Document = dict[str, Any]
@@ -111,7 +111,11 @@ def stacks(call: Call) -> Answered:
 
 def ask(call: Call) -> Answered:
     if "ask" not in call.allowed:
-        check_read_only(call["expression"])
+        try:
+            check_read_only(call["expression"])
+        except NotReadOnly as error:
+            hint = f"without --allow ask, {error.hint}; rankdbg mcp --allow ask admits any"
+            raise BadInput(error.what, hint=hint) from None
     found = call.view.ask(call["expression"], frame=call["frame"])
     return Answered(found.as_json(), found.masked().summary())
 

@@ -30,14 +30,17 @@ def hash_of_sources() -> str:
     return digest.hexdigest()
 
 
-@pytest.mark.parametrize("name", ["page.js", "page.css"])
+BUILT_FILES = ["page.js", "live.js", "page.css"]
+
+
+@pytest.mark.parametrize("name", BUILT_FILES)
 def test_built_files_are_of_these_sources(name: str) -> None:
     """The first line has the hash of all sources."""
     first = (BUILT / name).read_text().partition("\n")[0]
     assert first == f"/* built from page/ by make page: {hash_of_sources()} */", "make page"
 
 
-@pytest.mark.parametrize("name", ["page.js", "page.css"])
+@pytest.mark.parametrize("name", BUILT_FILES)
 def test_built_files_load_nothing(name: str) -> None:
     """No address but the name of the SVG namespace, no import, and nothing that makes HTML of text."""
     text = (BUILT / name).read_text()

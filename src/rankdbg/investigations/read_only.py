@@ -62,9 +62,8 @@ class NotReadOnly(BadInput):
     def __init__(self, what: str) -> None:
         super().__init__(
             f"refused: {what}",
-            hint="without --allow ask, an expression may have names, attributes, indexing, "
-            "arithmetic, len() and figures of tensors such as .mean(); "
-            "rankdbg mcp --allow ask admits any",
+            hint="an expression may have names, attributes, indexing, arithmetic, len() and figures "
+            "of tensors such as .mean()",
         )
 
 

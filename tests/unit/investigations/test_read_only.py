@@ -1,11 +1,11 @@
-"""Without --allow ask an expression looks, and does nothing else."""
+"""Where nothing may be changed, an expression looks, and does nothing else."""
 
 from __future__ import annotations
 
 import pytest
 
 from rankdbg.errors import BadInput
-from rankdbg.frontends.mcp.read_only import LONGEST, NotReadOnly, check_read_only
+from rankdbg.investigations.read_only import LONGEST, NotReadOnly, check_read_only
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_doing_is_refused(expression: str) -> None:
     """In one sentence that names the option which would admit it."""
     with pytest.raises(NotReadOnly) as refused:
         check_read_only(expression)
-    assert "--allow ask" in refused.value.hint
+    assert "figures of tensors such as .mean()" in refused.value.hint
     assert "\n" not in refused.value.what
 
 
