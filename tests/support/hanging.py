@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -121,11 +122,14 @@ class HangingJobs:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._running: dict[Start, HangingJob] = {}
+        self._numbers = itertools.count()
 
     def take(self, start: Start, coming: list[Start]) -> HangingJob:
         for each in [*dict.fromkeys((start, *coming))][: 1 + AHEAD]:
             if each not in self._running and (each is start or not each.busy):
-                self._running[each] = HangingJob(each, self._scratch / str(each))
+                # Numbered: the same start may be asked for again later.
+                place = self._scratch / f"{next(self._numbers)}-{each}"
+                self._running[each] = HangingJob(each, place)
         return self._running[start]
 
     def end(self, start: Start) -> None:

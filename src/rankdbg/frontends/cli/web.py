@@ -8,9 +8,10 @@
 
 The page shows what rankdbg why --html writes, and follows the job: verdict, ranks, merged stacks
 and collectives; it paints the ranks by what they answer to an expression, and shows the logs of
-those that are selected. It is served on the loopback of this machine, to the browser that opens the
-printed link, and to no other user. The job is looked at only while a tab is open. The page changes
-nothing: it neither stops nor continues a rank, and an expression can call no function of the job. End it with Ctrl-C.
+those that are selected. It is served on the loopback of this machine, to the browser that opens
+the printed link, and to no other user. The job is looked at only while a tab is open. The page
+changes nothing: it neither stops nor continues a rank, and an expression can call no function of
+the job. End it with Ctrl-C.
 
 Needs the extra: pip install 'rankdbg[web]'.
 """

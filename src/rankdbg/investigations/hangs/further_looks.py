@@ -134,8 +134,10 @@ class _FurtherLooks:
             longer = longer if 0 < longer <= self._longest else self._seconds
         if not 0 < longer <= self._longest:
             return False
-        self._longest -= longer + 0.1
+        before = self._investigation.watched
         self._investigation.watch(longer + 0.1, 3 * self._samples)
+        passed = self._investigation.watched - before  # a snapshot is as long as it is
+        self._longest -= min(passed, longer + 0.1) if passed > 0 else longer + 0.1
         return True
 
 

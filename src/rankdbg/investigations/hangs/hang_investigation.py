@@ -98,6 +98,16 @@ class HangInvestigation:
             if not isinstance(told, RankdbgError):
                 self._gpus[node] = told.gpus
 
+    @property
+    def watched(self) -> float:
+        """Seconds from the first look at counters to the last one."""
+        pairs = [
+            (self._before[key].at, last.at)
+            for key, last in self._after.items()
+            if key in self._before
+        ]
+        return max((last - first for first, last in pairs), default=0.0)
+
     def _look_at_nccl(self) -> None:
         """Only if no recorder shows more. Any one node answers for the whole job."""
         if any(each.trace.operations for each in self._traces_now.values()):

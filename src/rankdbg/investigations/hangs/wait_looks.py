@@ -116,8 +116,9 @@ class WaitLooks:
 
     @property
     def follows_threads(self) -> bool:
-        """Whether another look would tell if a thread gets what it waits for."""
-        return any(told.threads for told in self.owners.of_threads.values())
+        """Whether another look would tell if a thread or a task gets what it waits for."""
+        tasks = any(each.task for waits in self.owners.threads.values() for each in waits.threads)
+        return tasks or any(told.threads for told in self.owners.of_threads.values())
 
     def look_at_served_threads(self) -> None:
         """Whether those at the end of a chain have been woken since they were first looked at."""
