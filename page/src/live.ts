@@ -14,7 +14,7 @@ const CHOOSING = 15_000;
 
 class LivePage {
   private readonly mark = h("span", { class: "mark", "aria-hidden": "true" });
-  private readonly told = h("span", { class: "told" });
+  private readonly freshness = h("span", { class: "freshness" });
   private readonly pause = h("button", { class: "button", type: "button", "aria-pressed": "false" }, "Pause");
   private readonly every: HTMLSelectElement;
   private readonly controls: HTMLElement;
@@ -37,7 +37,7 @@ class LivePage {
   constructor(private pace: number) {
     const paces = [...new Set([...PACES, pace])].sort((a, b) => a - b);
     this.every = h("select", { class: "field" }, ...paces.map((each) => h("option", { value: each, selected: each === pace }, inWords(each))));
-    this.controls = h("div", { class: "live" }, h("span", { class: "status" }, this.mark, this.told), h("label", { class: "choice pace" }, h("span", { class: "name" }, "every"), this.every), this.pause);
+    this.controls = h("div", { class: "live" }, h("span", { class: "status" }, this.mark, this.freshness), h("label", { class: "choice pace" }, h("span", { class: "name" }, "every"), this.every), this.pause);
     document.body.append(h("header", { class: "top" }, h("div", { class: "brand" }, "rankdbg"), this.controls), this.waiting);
     this.listen();
     this.setPace();
@@ -152,7 +152,7 @@ class LivePage {
     this.controls.dataset.mode = mode;
     this.every.parentElement!.hidden = this.pause.hidden = isSaved;
     const old = `${inWords(this.age)} old`;
-    setText(this.told, { first: "looking …", live: `data ${old}`, paused: `paused: data ${old}`, saved: "saved", lost: this.page ? `data ${old}` : "no data" }[mode]);
+    setText(this.freshness, { first: "looking …", live: `data ${old}`, paused: `paused: data ${old}`, saved: "saved", lost: this.page ? `data ${old}` : "no data" }[mode]);
     const why = status === "lost" && this.connection.isOpen ? problem : this.connection.isOpen || isSaved ? "" : "rankdbg web does not answer: it has ended, or cannot be reached.";
     const since = this.page ? ` This is the state at ${clockTime(this.page.state.document.time)}.` : "";
     setText(this.notice, why && `${why}${since}`);

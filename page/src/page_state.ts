@@ -157,23 +157,23 @@ export class PageState {
   }
 
   private writeAddressNow(): void {
-    const told = new URLSearchParams();
-    if (this.text) told.set("ranks", this.text);
-    if (this.colouring) told.set("colour", this.document.colourings[this.colouring].name);
-    for (const name of CHOICES) if (this.chosen[name]) told.set(name, this.chosen[name]);
+    const parts = new URLSearchParams();
+    if (this.text) parts.set("ranks", this.text);
+    if (this.colouring) parts.set("colour", this.document.colourings[this.colouring].name);
+    for (const name of CHOICES) if (this.chosen[name]) parts.set(name, this.chosen[name]);
     try {
-      history.replaceState(null, "", `#${told}`);
+      history.replaceState(null, "", `#${parts}`);
     } catch {
       // not every browser allows it for a file
     }
   }
 
   readAddress(): void {
-    const told = new URLSearchParams(location.hash.slice(1));
-    const named = this.document.colourings.findIndex((each) => each.name === told.get("colour"));
+    const parts = new URLSearchParams(location.hash.slice(1));
+    const named = this.document.colourings.findIndex((each) => each.name === parts.get("colour"));
     this.colouring = Math.max(0, named);
-    for (const name of CHOICES) this.chosen[name] = told.get(name) ?? "";
-    this.selectText(told.get("ranks") ?? "");
+    for (const name of CHOICES) this.chosen[name] = parts.get(name) ?? "";
+    this.selectText(parts.get("ranks") ?? "");
   }
 
   private selectText(text: string): void {

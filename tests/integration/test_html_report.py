@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,14 +15,11 @@ from rankdbg.errors import SelectionError
 from rankdbg.frontends.html.job_document import PageOrigin, document_of
 from rankdbg.frontends.html.page_files import write_page
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
-from rankdbg.types import Frame, Stack
-from rankdbg.verdicts.hangs.judgement import judge
-from simulated_jobs import RULES, actors_job, moving_job, stuck_job
+from simulated_jobs import HOSTILE, actors_job, hostile_job, moving_job, stuck_job
 from waiting import wait_for
 
 SIZES = {"pp": 3, "dp": 4, "tp": 4}
 CULPRIT = 23
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
 
 
 @pytest.fixture(scope="module")
@@ -182,18 +178,7 @@ def test_a_job_that_makes_progress_has_no_orange(tmp_path: Path, browser: Browse
 
 def test_hostile_names_do_nothing(tmp_path: Path, browser: Browser) -> None:
     """Of functions, files, threads, hosts, jobs and roles: they are shown as they are."""
-    calm = stuck_job({"pp": 1, "dp": 2, "tp": 2}, 3)
-    frames = (Frame(HOSTILE, f"/job/{HOSTILE}.py", 1), *calm.evidence.ranks[3].frames)
-    ranks = [
-        replace(
-            seen,
-            rank=replace(seen.rank, role=HOSTILE, job=HOSTILE, detail=HOSTILE),
-            samples=[(Stack("MainThread", True, frames), Stack(HOSTILE, False, frames))] * 3,
-        )
-        for seen in calm.evidence.ranks
-    ]
-    evidence = replace(calm.evidence, ranks=ranks, worlds=())
-    found = JobVerdict(judge(evidence, RULES), evidence, [seen.rank for seen in ranks], (HOSTILE,))
+    found = hostile_job()
     with browser.opened(report(found, tmp_path)) as opened:
         page = opened.page
         page.mouse.move(

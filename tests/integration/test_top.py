@@ -115,7 +115,7 @@ def test_a_target_that_gives_no_answer(demo: Job, open_top: OpenTop) -> None:
     nodes = wait_for(lambda: _processes_of(demo, "rankdbg.node"))
     for pid in nodes:
         os.kill(pid, signal.SIGSTOP)
-    screen.wait("no answer for", "Ring.receive")
+    screen.wait("no response for", "Ring.receive")
     screen.type("?")
     screen.wait("look more often")
     screen.type("Escape")
@@ -123,7 +123,7 @@ def test_a_target_that_gives_no_answer(demo: Job, open_top: OpenTop) -> None:
         with contextlib.suppress(ProcessLookupError):  # another one has been started
             os.kill(pid, signal.SIGCONT)
     screen.wait("Ring.receive")
-    screen.wait_without("no answer for")
+    screen.wait_without("no response for")
 
 
 def test_use_of_gpus(demo: Job, open_top: OpenTop, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,16 +20,12 @@ from chromium_browser import Browser, OpenedPage, started_browser
 from jobs import PROGRAMS, Job, rankdbg, start_demo
 from rankdbg.errors import NoJob
 from rankdbg.frontends.web import server as web_server
-from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.watch.live_looks import LiveLook
-from rankdbg.types import Frame, Stack
-from rankdbg.verdicts.hangs.judgement import judge
-from simulated_jobs import RULES, moving_job, stuck_job
+from simulated_jobs import HOSTILE, hostile_job, moving_job, stuck_job
 from waiting import PATIENCE, wait_for
 from web_servers import always, served, served_here
 
 HANGS = "Rank 5 holds up the other 7 ranks."
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +135,7 @@ def test_a_snapshot_looks_the_same(job: Job, tmp_path: Path, browser: Browser) -
     with served(job, "-t", f"snapshot:{saved}") as server:
         with browser.at(server.link) as opened:
             wait_for_title(opened, HANGS)
-            assert opened.page.text_content(".told") == "saved"
+            assert opened.page.text_content(".freshness") == "saved"
             assert not opened.page.is_visible("text=Pause")
             opened.select("tp=1")
             opened.page.wait_for_url("**#ranks=tp%3D1")
@@ -182,18 +177,7 @@ def test_it_ends_by_sigterm_without_a_job(job: Job) -> None:
 
 def test_hostile_names_do_nothing(browser: Browser) -> None:
     """They are shown as they are, and a page that is told of them again stays whole."""
-    calm = stuck_job({"pp": 1, "dp": 2, "tp": 2}, 3)
-    frames = (Frame(HOSTILE, f"/job/{HOSTILE}.py", 1), *calm.evidence.ranks[3].frames)
-    ranks = [
-        replace(
-            seen,
-            rank=replace(seen.rank, role=HOSTILE, job=HOSTILE, detail=HOSTILE),
-            samples=[(Stack("MainThread", True, frames), Stack(HOSTILE, False, frames))] * 3,
-        )
-        for seen in calm.evidence.ranks
-    ]
-    evidence = replace(calm.evidence, ranks=ranks, worlds=())
-    found = JobVerdict(judge(evidence, RULES), evidence, [seen.rank for seen in ranks], (HOSTILE,))
+    calm, found = stuck_job({"pp": 1, "dp": 2, "tp": 2}, 3), hostile_job()
     looks = [found, calm, found]
 
     def look() -> LiveLook:
@@ -236,7 +220,7 @@ def test_a_change_leaves_what_the_user_does(browser: Browser) -> None:
         page.keyboard.press("Escape")
         page.keyboard.press("p")
         page.wait_for_selector("text=Continue")
-        assert page.text_content(".told").startswith("paused: data ")
+        assert page.text_content(".freshness").startswith("paused: data ")
         shown[0] = stuck_job(sizes, 5)
         wait_for(lambda: server.board.shown.found is shown[0] or _ask_for_a_look(server.board))
         assert page.text_content("h1") == "The job is moving."

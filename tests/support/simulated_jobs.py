@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.selection import mesh
 from rankdbg.types import Frame, ProcessKey, Rank, Stack
@@ -13,6 +15,7 @@ from rankdbg.verdicts.hangs.judgement import judge
 from rankdbg.wire.answers import Vitals
 
 RULES = load_hang_rules()
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{7*7}}"
 LIBRARY = "/env/lib/python3.12/site-packages/torch"
 C10D = f"{LIBRARY}/distributed/distributed_c10d.py"
 TRUNK = (
@@ -114,6 +117,22 @@ def actors_job() -> JobVerdict:
         ]
     )
     return JobVerdict(judge(evidence, RULES), evidence, ranks)
+
+
+def hostile_job() -> JobVerdict:
+    """All names in it are HOSTILE: of functions, files, threads, jobs and roles."""
+    calm = stuck_job({"pp": 1, "dp": 2, "tp": 2}, 3)
+    frames = (Frame(HOSTILE, f"/job/{HOSTILE}.py", 1), *calm.evidence.ranks[3].frames)
+    ranks = [
+        replace(
+            seen,
+            rank=replace(seen.rank, role=HOSTILE, job=HOSTILE, detail=HOSTILE),
+            samples=[(Stack("MainThread", True, frames), Stack(HOSTILE, False, frames))] * 3,
+        )
+        for seen in calm.evidence.ranks
+    ]
+    evidence = replace(calm.evidence, ranks=ranks, worlds=())
+    return JobVerdict(judge(evidence, RULES), evidence, [seen.rank for seen in ranks], (HOSTILE,))
 
 
 def _seen(rank: Rank, frames: tuple[Frame, ...], busy: bool = False) -> Seen:

@@ -16,8 +16,7 @@ from rankdbg.investigations.answers import Answers
 from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
 from rankdbg.investigations.collectives.live_traces import read_collectives
 from rankdbg.investigations.expressions import check_expression, parse_frame
-from rankdbg.investigations.hangs.further_looks import LONGEST, SAMPLES, SECONDS, find_verdict
-from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.further_looks import LONGEST, SAMPLES, SECONDS, judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.hangs.verdicts_with_logs import find_hang, with_logs
 from rankdbg.investigations.histories.rank_histories import JobHistory
@@ -154,9 +153,10 @@ class JobView:
         to `longest` where that settles it. `outside`: ask no agent; `rules`: files of your own."""
         loaded = load_hang_rules(rules)
         session, ranks, all_ranks = self._look()
-        looking = HangInvestigation(session, ranks, all_ranks, outside)
-        verdict = find_verdict(looking, loaded, seconds, samples, longest, kernels=True)
-        return with_logs(JobVerdict(*verdict, all_ranks), session, self._reached.job)
+        found = judge_ranks(
+            session, ranks, all_ranks, loaded, seconds, samples, longest, True, outside
+        )
+        return with_logs(found, session, self._reached.job)
 
     def collectives(self) -> CollectiveWaits:
         """Who is missing from which collective, by PyTorch's flight recorder."""

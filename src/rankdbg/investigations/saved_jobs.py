@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rankdbg.investigations.hangs.further_looks import find_verdict
-from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.results import Result
 from rankdbg.session import Session
@@ -47,9 +46,9 @@ def save_job(session: Session, job: str | None, directory: str | Path) -> SavedJ
     """`directory`: a new one."""
     ranks = session.job(job, where=True)
     # A verdict needs what has happened over some time, which is gone when a snapshot is read.
-    verdict, evidence = find_verdict(HangInvestigation(session, ranks, ranks), load_hang_rules())
+    found = judge_ranks(session, ranks, ranks, load_hang_rules())
     session.collect_all(ranks)
     session.save(directory)
     files = [path for path in Path(directory).rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
-    return SavedJob(str(directory), len(ranks), size, JobVerdict(verdict, evidence, ranks))
+    return SavedJob(str(directory), len(ranks), size, found)

@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.investigations.watch.reconnecting import Reaching
 
     reaching = Reaching(opener(options))
-    cluster = reaching.session().cluster  # what is wrong with it is said before the screen
+    cluster = reaching.session().cluster  # its errors come before the screen
     if cluster.saved:
         raise BadInput("a snapshot does not change", hint=f"rankdbg ps -t {cluster.target}")
     view = View(chosen=chosen, every=options.every, target=cluster.target)
@@ -91,6 +91,6 @@ def run(options: argparse.Namespace) -> int:
 def _check_terminal() -> None:
     hint = "rankdbg ps prints the same once"
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise BadInput("top needs a terminal: its input and output are not both one", hint=hint)
+        raise BadInput("top needs a terminal: its input or output is a file or a pipe", hint=hint)
     if os.environ.get("TERM", "dumb") == "dumb":
         raise BadInput("top cannot draw on a terminal with TERM=dumb", hint=hint)

@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
             hint = "choose one: rankdbg web --job NAME"
             raise ChooseJob(error.what, *error.why, hint=hint) from None
         except NoJob as error:
-            sys.stderr.write(f"{error.in_one_line()}; the page will show it once it runs\n")
+            sys.stderr.write(f"{error.what}; the page will show it once it runs\n")
         session.progress = lambda done, nodes: None
         with _terminated_as_interrupted(), _closed(reached):
             _serve(listening, reached, session.cluster.target, session.cluster.saved, options)

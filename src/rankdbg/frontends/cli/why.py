@@ -172,20 +172,24 @@ def _print(found: JobVerdict, as_json: bool) -> None:
 def _judge_job(options: argparse.Namespace) -> int:
     from rankdbg.frontends.reaching import open_session
     from rankdbg.frontends.reports.ranks import choose
-    from rankdbg.investigations.hangs.further_looks import find_verdict
-    from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
-    from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+    from rankdbg.investigations.hangs.further_looks import judge_ranks
     from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
     rules = load_hang_rules(options.rules)
     with open_session(options) as session:
         ranks, all_ranks = choose(session, options)
-        investigation = HangInvestigation(session, ranks, all_ranks, options.outside)
-        verdict, evidence = find_verdict(
-            investigation, rules, options.seconds, options.samples, options.longest, kernels=True
+        found = judge_ranks(
+            session,
+            ranks,
+            all_ranks,
+            rules,
+            options.seconds,
+            options.samples,
+            options.longest,
+            kernels=True,
+            outside=options.outside,
         )
-        found = JobVerdict(verdict, evidence, all_ranks)
-        if found.first or verdict.state == "ended":
+        if found.first or found.verdict.state == "ended":  # else no logs are imported
             from rankdbg.investigations.hangs.verdicts_with_logs import with_logs
 
             found = with_logs(found, session, options.job)

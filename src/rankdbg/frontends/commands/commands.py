@@ -255,15 +255,12 @@ class Commands:
 
     def _why(self, rest: str) -> None:
         from rankdbg.frontends.reports.verdicts import print_verdict
-        from rankdbg.investigations.hangs.further_looks import find_verdict
-        from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
-        from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+        from rankdbg.investigations.hangs.further_looks import judge_ranks
         from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 
         ranks, all_ranks = self._chosen(rest)
-        investigation = HangInvestigation(self._session, ranks, all_ranks)
-        verdict, evidence = find_verdict(investigation, load_hang_rules(), kernels=True)
-        print_verdict(self._terminal, JobVerdict(verdict, evidence, all_ranks))
+        found = judge_ranks(self._session, ranks, all_ranks, load_hang_rules(), kernels=True)
+        print_verdict(self._terminal, found)
 
     def _help(self, rest: str) -> None:
         for line in HELP.splitlines():

@@ -93,7 +93,7 @@ def _top_line(view: View, picture: Picture, columns: int) -> Line:
 
 
 def _trouble(picture: Picture, columns: int, now: float) -> list[Line]:
-    """What gives no answer."""
+    """Looks that failed or are late, and nodes without a response."""
     texts = []
     since = picture.answered if picture.answered is not None else picture.begun
     late = picture.asked is not None and now - picture.asked > LATE_SECONDS
@@ -101,7 +101,7 @@ def _trouble(picture: Picture, columns: int, now: float) -> list[Line]:
         texts.append(picture.ended)
     elif picture.failure or late:
         why = f": {picture.failure}" if picture.failure else ""
-        texts.append(f"no answer for {duration(now - since)}{why}")
+        texts.append(f"no response for {duration(now - since)}{why}")
     if picture.look is not None:
         nodes = picture.look.silent_nodes
         texts += [f"no response: node {node}  ({why})" for node, why in nodes.items()][:2]
@@ -142,7 +142,7 @@ def _body(view: View, picture: Picture, columns: int, room: int, now: float) -> 
         return [[], *_table(table, view, columns, room - 1)]
     job = picture.job(place.job)
     if job is None:
-        return [[], [("", cut(f"job {place.job} is no longer there", columns))]]
+        return [[], [("", cut(f"job {place.job} is no longer running", columns))]]
     title = _title(job, picture, view, columns)
     title += [] if place.kind == "ranks" else _verdict(job, picture, columns, room - 6)
     return [*title, [], *_table(table, view, columns, room - len(title) - 1)]
@@ -153,9 +153,9 @@ def _no_job(picture: Picture, columns: int) -> list[Line]:
     notes = [("dim", note) for note in picture.look.notes]
     start = "start one: rankdbg run -- COMMAND   (or try: rankdbg demo)"
     others = picture.look.others
-    told = f"there are: {', '.join(others)}" if others else start
+    hint = f"running: {', '.join(others)}" if others else start
     what = f"no job {picture.look.job!r}" if picture.look.job else "no job"
-    texts = [("", f"{what} is running here"), ("dim", told), *notes]
+    texts = [("", f"{what} is running here"), ("dim", hint), *notes]
     return [
         [(style, line)]
         for style, text in texts

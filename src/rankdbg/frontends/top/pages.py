@@ -11,9 +11,7 @@ from rankdbg.frontends.reports.stacks import print_stacks
 from rankdbg.frontends.reports.verdicts import print_verdict
 from rankdbg.frontends.terminal import PageTerminal
 from rankdbg.frontends.top.keys import PageRequest
-from rankdbg.investigations.hangs.further_looks import find_verdict
-from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
-from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.verdicts_with_logs import with_logs
 from rankdbg.investigations.logs.log_sources import job_messages
 from rankdbg.investigations.logs.merged_logs import read_logs
@@ -38,10 +36,8 @@ def read_page(session: Session, request: PageRequest, job: LiveJob, rules: list[
 
 
 def _read_why(session: Session, job: LiveJob, rules: list[HangRule]) -> Show:
-    investigation = HangInvestigation(session, job.ranks, job.ranks)
-    found = JobVerdict(*find_verdict(investigation, rules, kernels=True), job.ranks)
-    if found.first or found.verdict.state == "ended":
-        found = with_logs(found, session, job.name)
+    found = judge_ranks(session, job.ranks, job.ranks, rules, kernels=True)
+    found = with_logs(found, session, job.name)
 
     def show(terminal: PageTerminal) -> None:
         print_verdict(terminal, found)

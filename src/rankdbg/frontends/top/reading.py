@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rankdbg.errors import NoLogs, RankdbgError
+from rankdbg.errors import NoJob, RankdbgError
 from rankdbg.frontends.top.keys import PageRequest
 from rankdbg.frontends.top.views import Picture
 from rankdbg.investigations.logs.logged_steps import LoggedSteps
@@ -219,9 +219,9 @@ class LiveReading:
 
         job, session = self.picture.job(request.job), self._session()
         if job is None:
-            raise NoLogs(f"job {request.job} is no longer there")
+            raise NoJob(f"job {request.job} is no longer running")
         if session is None:
-            raise NoLogs("the target gives no answer")
+            raise NoJob("no response from the target")
         return read_page(session, request, job, self._rules)
 
 

@@ -1,7 +1,7 @@
 """One tab's connection: first the whole document, then what has changed in it.
 
-A tab holds at most one message that is not sent yet: while its browser does not read, what it is told
-next becomes newer, not more.
+A tab holds at most one unsent message: while its browser does not read, the next message becomes
+newer, not longer.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Tab:
         self._board.set_pace(self, seconds, self._wake)
         self._news.set()
 
-    # --- what it is told -----------------------------------------------------------------------
+    # --- messages to it ------------------------------------------------------------------------
 
     async def _write(self) -> None:
         while True:
@@ -82,7 +82,7 @@ class Tab:
         message |= self._questions.take_answers(shown.found)
         return json.dumps(message, allow_nan=False, separators=(",", ":"))
 
-    # --- what it wants -------------------------------------------------------------------------
+    # --- messages from it ----------------------------------------------------------------------
 
     async def _read(self) -> None:
         while True:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.session import Session
 from rankdbg.types import ProcessKey, Rank
 from rankdbg.verdicts.hangs import culprits, progress
 from rankdbg.verdicts.hangs.case import WAITING
@@ -32,6 +34,23 @@ MOST_ASKED_FOR_KEYS = 256
 MOST_NATIVE = 16
 # Ranks whose children are looked at: py-spy needs some 30 ms for each of these.
 MOST_PARENTS = 8
+
+
+def judge_ranks(
+    session: Session,
+    ranks: Sequence[Rank],
+    all_ranks: Sequence[Rank],
+    rules: Sequence[HangRule],
+    seconds: float = SECONDS,
+    samples: int = SAMPLES,
+    longest: float = LONGEST,
+    kernels: bool = False,
+    outside: bool = False,
+) -> JobVerdict:
+    """`ranks`: those to look at, of `all_ranks`; `outside`: ask no agent. The rest: find_verdict()."""
+    investigation = HangInvestigation(session, ranks, all_ranks, outside)
+    found = find_verdict(investigation, rules, seconds, samples, longest, kernels)
+    return JobVerdict(*found, all_ranks)
 
 
 def find_verdict(

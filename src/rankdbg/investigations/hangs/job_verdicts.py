@@ -233,7 +233,7 @@ class JobVerdict(Result):
                     return f"The job is stuck at its start: {since} and have not all joined."
                 if verdict.waited is not None:
                     return f"The job is stuck: ranks have waited for {duration(verdict.waited)}."
-                return f"The job is stuck: no rank has made progress for {self._watched():.1f} s."
+                return f"The job is stuck: no rank has made progress for {self.evidence.watched:.1f} s."
             case "stuck":
                 return "The job is stuck, and no rank stands out."
             case "idle":
@@ -260,9 +260,6 @@ class JobVerdict(Result):
     def _headline_of_ended(self) -> str:
         first = self.diagnosis.first_in_words() if self.diagnosis else ""
         return f"The job has ended: {first}." if first else "The job has ended."
-
-    def _watched(self) -> float:
-        return max((seen.seconds for seen in self.evidence.ranks), default=0.0)
 
     def proofs(self, finding: Accusation) -> list[str]:
         """What the accusation rests on, the strongest first. Where that is too much, what recorders

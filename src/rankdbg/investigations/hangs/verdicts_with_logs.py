@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import NoJob, RankdbgError
-from rankdbg.investigations.hangs.further_looks import find_verdict
-from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.histories import rank_histories
 from rankdbg.investigations.logs.log_sources import LogSource, job_logs, job_messages
@@ -123,18 +122,16 @@ def find_hang(source: LogSource) -> Hang | None:
         return None
     ranks = [rank for rank in state.ranks if rank.kind == "rank"]
     try:
-        investigation = HangInvestigation(session, ranks, ranks)
-        verdict, evidence = find_verdict(investigation, load_hang_rules())
+        found = judge_ranks(session, ranks, ranks, load_hang_rules())
     except RankdbgError:  # it has just ended, or a snapshot has no stacks
         return None
-    found = JobVerdict(verdict, evidence, ranks)
     if not found.stuck:
         return None
     first = found.first
     culprit = format_ranks(first.ranks, ranks) if first else ""
     who = f" Culprit: {named(first.ranks, ranks)}, {first.says} [{first.cause}]." if first else ""
     cause = first.cause if first else ""
-    return Hang(culprit, cause, found.headline() + who, _is_by_user(verdict))
+    return Hang(culprit, cause, found.headline() + who, _is_by_user(found.verdict))
 
 
 def _is_by_user(verdict: Verdict) -> bool:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rankdbg.investigations.hangs.further_looks import find_verdict
-from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
+from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.hangs.verdicts_with_logs import with_logs
 from rankdbg.investigations.reached_job import ReachedJob
@@ -49,8 +48,8 @@ class _AtRest:
         elif verdict.started is not None:
             verdict = replace(verdict, started=verdict.started + passed)
         elif now > self.since:
-            watched = max((seen.seconds for seen in self.found.evidence.ranks), default=0.0)
-            verdict = replace(verdict, waited=watched + now - self.since)
+            waited = self.found.evidence.watched + now - self.since
+            verdict = replace(verdict, waited=waited)
         return replace(self.found, verdict=verdict)
 
 
@@ -84,12 +83,8 @@ class LiveLooks:
         return LiveLook(found, is_new=True)
 
     def _judged(self, session: Session, ranks: Sequence[Rank]) -> JobVerdict:
-        investigation = HangInvestigation(session, ranks, ranks)
-        verdict, evidence = find_verdict(investigation, self._rules)
-        found = JobVerdict(verdict, evidence, ranks)
-        if found.first or verdict.state == "ended":
-            return with_logs(found, session, self._reached.job)
-        return found
+        found = judge_ranks(session, ranks, ranks, self._rules)
+        return with_logs(found, session, self._reached.job)
 
     def _has_changed(self, session: Session, ranks: Sequence[Rank], before: _AtRest) -> bool:
         if _states(ranks) != before.ranks:

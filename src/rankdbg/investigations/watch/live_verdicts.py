@@ -85,12 +85,9 @@ class JobJudging:
 def judge_job(session: Session, job: LiveJob, rules: Sequence[HangRule]) -> LiveVerdict:
     """Takes a second, or a few: the ranks are sampled several times."""
     # Not imported before: the first screen does not wait for it.
-    from rankdbg.investigations.hangs.further_looks import find_verdict
-    from rankdbg.investigations.hangs.hang_investigation import HangInvestigation
-    from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+    from rankdbg.investigations.hangs.further_looks import judge_ranks
 
-    investigation = HangInvestigation(session, job.ranks, job.ranks)
-    found = JobVerdict(*find_verdict(investigation, rules), job.ranks)
+    found = judge_ranks(session, job.ranks, job.ranks, rules)
     return short_verdict(found, time.monotonic())
 
 

@@ -1,8 +1,8 @@
 """For how long a thread has not run, by the kernel's own record of when it last did.
 
-That moment is told by the clock of a processor's run queue, which leaves out interrupts and what a
-hypervisor takes: clocks of two processors can be seconds apart (measured: one second after an hour). So
-the clock of the same processor is read, by a thread that moves there for a moment.
+The kernel takes that moment from the clock of a processor's run queue, which leaves out interrupts and
+what a hypervisor takes: the clocks of two processors can be seconds apart (measured: one second after
+an hour). So the clock of the same processor is read, by a thread that moves there for a moment.
 """
 
 from __future__ import annotations

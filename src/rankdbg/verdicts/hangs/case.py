@@ -133,7 +133,7 @@ class Case:
 
     @property
     def watched(self) -> float:
-        return max((seen.seconds for seen in self.evidence.ranks), default=0.0)
+        return self.evidence.watched
 
     @property
     def youngest(self) -> float:

@@ -350,6 +350,11 @@ class Evidence:
     unanswered: Sequence[Unanswered] = ()  # connections between ranks
     dumped: bool = False  # stack dumps of others: samples without times, states and waits
 
+    @property
+    def watched(self) -> float:
+        """Seconds."""
+        return max((seen.seconds for seen in self.ranks), default=0.0)
+
     @cached_property
     def missing(self) -> tuple[Rank, ...]:
         """Ranks that a job of this size should have and no process is."""

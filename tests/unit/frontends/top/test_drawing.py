@@ -97,11 +97,11 @@ def test_no_answer() -> None:
     """What was seen last stays; for how long there is no answer, and why, is said."""
     shown = replace(picture(demo_job()), failure="ssh: gpu-1: connection refused", asked=111.0)
     told = text(JOB, shown, now=112.0)
-    assert "no answer for 12 s: ssh: gpu-1: connection refused" in told
+    assert "no response for 12 s: ssh: gpu-1: connection refused" in told
     assert "0-4,6-7" in told
     late = replace(picture(demo_job()), asked=101.0)
-    assert "no answer" not in text(JOB, late, now=103.0)
-    assert "no answer for 7 s" in text(JOB, late, now=107.0)
+    assert "no response" not in text(JOB, late, now=103.0)
+    assert "no response for 7 s" in text(JOB, late, now=107.0)
 
 
 def test_silent_nodes() -> None:
@@ -116,11 +116,11 @@ def test_no_job_and_ended_jobs() -> None:
     assert "no job is running here\nstart one: rankdbg run" in text(View(), picture())
     wanted = JobsLook(0.0, {}, job="train", others=("demo", "eval"))
     told = text(View(), Picture(look=wanted))
-    assert "no job 'train' is running here\nthere are: demo, eval" in told
+    assert "no job 'train' is running here\nrunning: demo, eval" in told
     ended = picture(demo_job(ended=88.0), verdicts={"demo": STUCK})
     assert "ended 12 s ago\nwhat its logs say: rankdbg doctor --job demo\n" in text(JOB, ended)
     assert "ended 12 s ago" in text(View(), ended)
-    assert "job demo is no longer there" in text(JOB, picture())
+    assert "job demo is no longer running" in text(JOB, picture())
 
 
 def test_filter() -> None:
