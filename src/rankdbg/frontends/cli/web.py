@@ -85,20 +85,21 @@ def _serve(
     from rankdbg.frontends.web import looking
     from rankdbg.frontends.web.admission import Admission
     from rankdbg.frontends.web.board import Board
-    from rankdbg.frontends.web.server import link, server_of
+    from rankdbg.frontends.web.server import end_by_signals, link, server_of
     from rankdbg.investigations.job_view import JobView
     from rankdbg.investigations.watch.live_looks import LiveLooks
 
     board, admission = Board(), Admission()
     looking.start(board, LiveLooks(reached).look, target, saved)
-    sys.stdout.write(f"rankdbg web: {link(listening, admission.token)}\n")
-    sys.stdout.write("This link lets a browser in; keep it to yourself. End with Ctrl-C.\n")
-    sys.stdout.flush()
-    if options.open:
-        _open(link(listening, admission.new_single_use_token()))
+    server = server_of(board, admission, options.every, JobView(reached))
     try:
-        server = server_of(board, admission, options.every, JobView(reached))
-        server.run(sockets=[listening])
+        with end_by_signals(server):
+            sys.stdout.write(f"rankdbg web: {link(listening, admission.token)}\n")
+            sys.stdout.write("This link lets a browser in; keep it to yourself. End with Ctrl-C.\n")
+            sys.stdout.flush()
+            if options.open:
+                _open(link(listening, admission.new_single_use_token()))
+            server.run(sockets=[listening])
     finally:
         board.end()
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import uvicorn
@@ -39,7 +42,7 @@ def link(listening: socket.socket, token: str) -> str:
 
 
 def server_of(board: Board, admission: Admission, pace: float, job: JobView) -> uvicorn.Server:
-    """It runs until a signal ends it."""
+    """It runs until it is to end: end_by_signals()."""
     config = uvicorn.Config(
         application(board, admission, pace, job),
         http=_HttpOfOneUser,
@@ -55,7 +58,34 @@ def server_of(board: Board, admission: Admission, pace: float, job: JobView) -> 
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=SECONDS_TO_END,
     )
-    return uvicorn.Server(config)
+    return _Server(config)
+
+
+@contextmanager
+def end_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Also before it runs. A signal takes its usual effect once the server has ended."""
+    received: list[int] = []
+
+    def end(number: int, _: object) -> None:
+        server.force_exit = bool(received)
+        server.should_exit = True
+        received.append(number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if received:
+            signal.raise_signal(received[0])
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Not here: what arrives before would end it half begun."""
+        yield
 
 
 class _HttpOfOneUser(H11Protocol):
