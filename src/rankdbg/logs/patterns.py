@@ -24,6 +24,8 @@ class Pattern:
     limit: int = 2000  # lines of a file that are kept; then only those at its end
     numbered: bool = True  # whether the numbers of its lines are wanted
     looks: int = 0  # lines with its literal that are looked at; then only those at the end
+    # Whether a few of its lines are kept from all over a file, also when it has more than `limit`.
+    sampled: bool = False
     torn: bool = True  # whether its lines are also looked for where two writers have torn them
     foreign: bool = False  # of a user: its regular expressions may never finish
 

@@ -2,7 +2,8 @@
 
 Literals first, in one pass, then regular expressions on lines that contain one. There are
 no rules here, so that a node can run it. Memory does not grow with the file: it is read in
-blocks, a pattern keeps its first `limit` lines, and is then searched only at the end.
+blocks, a pattern keeps its first `limit` lines, and is then searched only at the end; some are
+also looked for in small samples on the way there.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ LONGEST_LINE = 16 << 10  # of a longer line, this much around the hit is looked 
 HEAD = 240  # of a line's beginning, where its prefixes are
 STAMP_BEFORE = 4 << 10  # how far back a clock is looked for
 STRIDE = 64 << 10  # the first step through a file; each is twice as long as the one before
+SAMPLED = 4 << 10  # of each step through a file, where only samples of a pattern are wanted
+MOST_SAMPLES = 400  # lines of a pattern that samples have found
 AGAIN = 32  # after this many steps, grams are chosen again if the log has changed
 ENOUGH = 256 << 10  # with such a step, the file is worth choosing grams for it
 PIECE = 32 << 10  # in which lines are counted
@@ -48,6 +51,7 @@ class Scanner:
         self.patterns = PatternSet(patterns)
         self.halves = Halves(self.patterns.literals(torn=True))
         self.needles = Literals([*{*self.patterns.literals(), *self.halves}])
+        self.sampled = frozenset(pattern.name for pattern in patterns if pattern.sampled)
         self.clock = re.compile(clock.encode()) if clock else None
         self._grams: Grams | None = None
         self._sought: dict[tuple[frozenset[str], frozenset[bytes]], SearchedLiterals] = {}
@@ -159,6 +163,7 @@ class _Reading:
         self._sought = scanner.sought(set(), set())
         self.hits: dict[tuple[int, str], Hit] = {}
         self.full: set[str] = set()
+        self._samples: dict[str, list[int]] = {}  # places of hits, by pattern
         self._stamped = (0, "")  # up to where clocks were looked for, and the last one
         self.size = begin  # the place in the file up to which it was read
         self.beginning = b""
@@ -199,7 +204,7 @@ class _Reading:
         self._look_on(end)
         if self.full:
             self._stamped = (0, "")
-            self._look(max(0, end - self._scanner.ending), end, ending=True)
+            self._look(max(0, end - self._scanner.ending), end, frozenset(self.full))
         self._count_lines(end)
         last = self._buffer[-LONGEST_LINE:].rstrip().rsplit(b"\n", 1)[-1].rsplit(b"\r", 1)[-1]
         self.ending = _text(last)[:HEAD]
@@ -236,6 +241,9 @@ class _Reading:
             stop = min(self._done + self._stride, until)
             known = len(self.full), len(self._useless)
             self._look(self._done, stop)
+            if sought := self._scanner.sampled & self.full:
+                self._look(max(self._done, stop - SAMPLED), stop, sought)
+                self._thin_out(sought)
             changed = known != (len(self.full), len(self._useless))
             self._strides += 1
             again = changed or self._strides % AGAIN == 0 or self._regions is self._scanner.grep
@@ -246,39 +254,51 @@ class _Reading:
                 self._stride = min(2 * self._stride, BLOCK)
             self._done = stop
 
-    def _look(self, start: int, until: int, ending: bool = False) -> None:
-        """Gathers the needles of each line; a line is dealt with when the next one begins."""
+    def _thin_out(self, sampled: Iterable[str]) -> None:
+        """Every second sample is enough, where there are many."""
+        for name in sampled:
+            places = self._samples.get(name, [])
+            if len(places) > MOST_SAMPLES:
+                for place in places[1::2]:
+                    del self.hits[place, name]
+                del places[1::2]
+
+    def _look(self, start: int, until: int, full: frozenset[str] = frozenset()) -> None:
+        """Gathers the needles of each line; a line is dealt with when the next one begins. `full`:
+        patterns that are full, and of which alone more lines are wanted; empty: of all others."""
         span, found = (0, 0), list[tuple[bytes, int]]()
-        for needle, place in chain(self._needles(start, until, ending), [(b"", until)]):
+        for needle, place in chain(self._needles(start, until, full), [(b"", until)]):
             if not needle or not span[0] <= place < span[1]:
                 if found:
-                    self._deal_with(span, found, ending)
+                    self._deal_with(span, found, full)
                 if needle:
                     span, found = self._span(place), []
             found.append((needle, place))
 
-    def _needles(self, start: int, until: int, ending: bool) -> Iterator[tuple[bytes, int]]:
+    def _needles(
+        self, start: int, until: int, full: frozenset[str]
+    ) -> Iterator[tuple[bytes, int]]:
         needles = self._scanner.needles
-        likely = self._scanner.grep if ending else self._regions
+        likely = self._scanner.grep if full else self._regions
         regions: Iterable[tuple[int, int]] = [(start, until)]
         if likely is not None:
             regions = likely.regions(memoryview(self._buffer), start, until)
         for region in regions:
             for each in needles.find(self._buffer, *region):
-                if ending or each[0] in self._sought.alive:
+                if full or each[0] in self._sought.alive:
                     yield each
 
     def _deal_with(
-        self, span: tuple[int, int], found: list[tuple[bytes, int]], ending: bool
+        self, span: tuple[int, int], found: list[tuple[bytes, int]], full: frozenset[str]
     ) -> None:
         patterns, halves = self._scanner.patterns, self._scanner.halves
         if literals := {needle for needle, _ in found if needle in patterns}:
-            self._keep(span, literals, self._buffer[span[0] : span[1]], ending)
+            self._keep(span, literals, self._buffer[span[0] : span[1]], full)
         for half, place in found:
             if half in halves and half not in self._useless:
                 mended = [*halves.mend(self._buffer, span, half, place)]
                 for literal, start, line in mended:
-                    self._keep((start, span[1]), {literal}, line, ending)
+                    self._keep((start, span[1]), {literal}, line, full)
                 if not mended:
                     self._count_in_vain(half)
 
@@ -307,12 +327,14 @@ class _Reading:
         glued = buffer.find(b"\r", place, end)
         return start, glued if glued >= 0 else end
 
-    def _keep(self, span: tuple[int, int], literals: set[bytes], line: bytes, ending: bool) -> None:
+    def _keep(
+        self, span: tuple[int, int], literals: set[bytes], line: bytes, full: frozenset[str]
+    ) -> None:
         text, base = _text(line), self.size - len(self._buffer)
         others: list[tuple[int, str]] | None = None
         for pattern in self._scanner.patterns.known(literals):
             name, start, said = pattern.name, span[0], text
-            if name in self.full and not ending:
+            if name in self.full and name not in full:
                 continue
             self._looks[name] = self._looks.get(name, 0) + 1
             if pattern.looks and self._looks[name] >= pattern.looks:
@@ -337,6 +359,8 @@ class _Reading:
             self._counts[name] = self._counts.get(name, 0) + 1
             if self._counts[name] >= pattern.limit:
                 self._fill(name)
+            if name in full:
+                self._samples.setdefault(name, []).append(base + start)
             self.hits[base + start, name] = Hit(
                 pattern=name,
                 line=1 + self._count_lines(start) if pattern.numbered else 0,

@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.investigations.logs.log_events import EVENTS
     from rankdbg.investigations.logs.rank_phases import RankPhases
     from rankdbg.verdicts.failures.job_phases import courses
+    from rankdbg.verdicts.failures.stalls import with_waits
     from rankdbg.verdicts.rules.log_rules import load_rules
 
     rules = load_rules(options.rules)
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
             followed = follow(source, rules, options.json, EVENTS - {"failure"})
             phases = RankPhases(followed.courses)
         else:
-            phases = RankPhases(courses(read_once(source), rules))
+            phases = RankPhases(with_waits(courses(read_once(source), rules)))
         scans = source.scans()
     if not options.follow and options.json:
         print_json("phases", phases.as_json())

@@ -8,25 +8,28 @@ from rankdbg.frontends.reports.health import print_health
 from rankdbg.frontends.reports.job_state import print_job_state
 from rankdbg.frontends.reports.phases import print_phases_now
 from rankdbg.frontends.reports.rows import print_row
+from rankdbg.frontends.reports.stalls import print_stall
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, trend_in_words
 
 
 def print_diagnosis(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
-    """The cause, if there is one, and then the state of the job; else in which phase the ranks
-    are."""
+    """The cause, if there is one, and then the state of the job; else who holds it up, or in which
+    phase the ranks are."""
     if diagnosis.failures:
         print_cause(terminal, diagnosis)
         if diagnosis.state is not None:
             terminal.print()
     _print_state(terminal, diagnosis)
-    if not diagnosis.failures:
+    if diagnosis.stall is not None:
+        print_stall(terminal, diagnosis.stall)
+    elif not diagnosis.failures:
         print_failures(terminal, diagnosis)
         print_phases_now(terminal, diagnosis.phases)
         _print_trends(terminal, diagnosis)
     if diagnosis.nodes:
         print_health(terminal, diagnosis.nodes)
-    if diagnosis.failures:
+    if diagnosis.failures or diagnosis.stall is not None:
         terminal.print(terminal.dim("details: rankdbg doctor --full"))
     else:
         print_harmless(terminal, diagnosis)
@@ -47,6 +50,9 @@ def _print_trends(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
 def print_full_diagnosis(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
     """Each failure with its lines, phases, node health, and what was overcome or is harmless."""
     _print_state(terminal, diagnosis)
+    if diagnosis.stall is not None:
+        print_stall(terminal, diagnosis.stall)
+        terminal.print()
     print_failures(terminal, diagnosis)
     print_phases_now(terminal, diagnosis.phases)
     _print_trends(terminal, diagnosis)

@@ -9,19 +9,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rankdbg.investigations.logs.job_files import JobState
-from rankdbg.investigations.logs.rank_phases import RankPhases
+from rankdbg.investigations.logs.rank_phases import RankPhases, phase_name, step_text, who_are
 from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.results import Result
 from rankdbg.logs.patterns import FileScan
 from rankdbg.process.masking import mask_text
 from rankdbg.selection import format_numbers, format_ranks
-from rankdbg.text.amounts import counted
+from rankdbg.text.amounts import counted, duration
 from rankdbg.text.cutting import cut
 from rankdbg.types import Rank, missing_ranks
 from rankdbg.verdicts.failures.events import Event
 from rankdbg.verdicts.failures.job_phases import Course, courses
 from rankdbg.verdicts.failures.log_lines import Origin
 from rankdbg.verdicts.failures.root_causes import Diagnosis, Failure, diagnose
+from rankdbg.verdicts.failures.stalls import Stall, find_stall, with_waits
 from rankdbg.verdicts.failures.trends import Trend
 from rankdbg.verdicts.rules.log_rules import LogRules
 
@@ -61,7 +62,8 @@ class LogDiagnosis(Result):
         hang: Hang | None = None,
     ) -> LogDiagnosis:
         found = diagnose(scans, rules)
-        return cls(scans, courses(scans, rules), found, state, hang)
+        found_courses = with_waits(courses(scans, rules, found.clocks))
+        return cls(scans, found_courses, found, state, hang)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -71,7 +73,16 @@ class LogDiagnosis(Result):
     @property
     def finds_trouble(self) -> bool:
         """A failure, or a hang. A rank that the user has stopped at a breakpoint is neither."""
-        return bool(self.failures) or (self.hang is not None and not self.hang.by_user)
+        if self.failures or self.stall is not None:
+            return True
+        return self.hang is not None and not self.hang.by_user
+
+    @cached_property
+    def stall(self) -> Stall | None:
+        """Of logs alone: of a job that runs, `hang` says more."""
+        if self.failures or self.state is not None or self.diagnosis.finished:
+            return None
+        return find_stall(self.courses)
 
     @cached_property
     def phases(self) -> RankPhases:
@@ -126,6 +137,7 @@ class LogDiagnosis(Result):
     def _failures_json(self) -> dict[str, Any]:
         return {
             "failures": [failure_as_json(failure) for failure in self.diagnosis.failures],
+            "stall": None if self.stall is None else stall_as_json(self.stall),
             "events": [event_as_json(event) for event in self.diagnosis.events],
             # Each a cause and what it brought about, by their numbers among the events.
             "explains": [list(edge) for edge in self.diagnosis.explanation.edges],
@@ -171,6 +183,8 @@ class LogDiagnosis(Result):
 
     def summary(self) -> str:
         read = f"{counted(len(self.scans), 'file')} read"
+        if self.stall is not None:
+            return f"no failure, but {stall_in_words(self.stall)}, {read}"
         if not self.failures:
             return f"no failure that a rule knows, {read}"
         first = self.failures[0]
@@ -237,6 +251,35 @@ def failure_as_json(failure: Failure) -> dict[str, Any]:
         "next": failure.first.rule.fix,
         "links": list(failure.first.rule.links),
     }
+
+
+def stall_as_json(stall: Stall) -> dict[str, Any]:
+    worst = stall.worst
+    ranks = {course.who.rank for course in stall.courses} - {None}
+    return {
+        "ranks": format_numbers(sorted(rank for rank in ranks if rank is not None)),
+        "process": worst.who.actor,
+        "pid": worst.who.pid,
+        "host": stall.host,
+        "stack": worst.now.rule.stack,
+        "phase": phase_name(worst.now),
+        "step": worst.now.step,
+        "silent_seconds": worst.silent,
+        "allowed_seconds": worst.now.rule.quiet,
+        "file": worst.path,
+        "line": safe_line(worst.now.line),
+        "waiting": [who_are(members) for members in RankPhases(stall.waiting).members()],
+    }
+
+
+def stall_in_words(stall: Stall) -> str:
+    """SglEngine rank 1 (node2) has written nothing for 50 min, in cuda graphs"""
+    worst = stall.worst
+    where = f" ({stall.host})" if stall.host else ""
+    have = "have" if len(stall.courses) > 1 else "has"
+    long = duration(worst.silent or 0.0)
+    phase = f"{phase_name(worst.now)}{step_text(worst.now)}"
+    return f"{who_are(stall.courses)}{where} {have} written nothing for {long}, in {phase}"
 
 
 def _trend_json(trend: Trend) -> dict[str, Any]:

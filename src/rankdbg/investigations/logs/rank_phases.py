@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,7 @@ class RankPhases(Result):
                 "silent_seconds": course.silent,
                 "allowed_seconds": course.now.rule.quiet or None,
                 "stalled": course.stalled,
+                "waits": course.waits,
                 "ended": course.ended,
                 "history": [_stay_json(stay) for stay in course.stays],
             }
@@ -51,6 +52,10 @@ class RankPhases(Result):
         ]
 
     def groups(self) -> list[tuple[Course, list[Course]]]:
+        return [(members[0], members) for members in self.members()]
+
+    def members(self) -> list[list[Course]]:
+        """Those with the same role that have gone the same way are together."""
         groups: dict[tuple[object, ...], list[Course]] = {}
         for course in self.courses:
             key = (
@@ -62,7 +67,7 @@ class RankPhases(Result):
                 course.ended,
             )
             groups.setdefault(key, []).append(course)
-        return [(members[0], members) for members in groups.values()]
+        return _with_nameless(groups)
 
     def telling(self) -> list[tuple[Course, list[Course]]]:
         """That a launcher has started is no news beside the phases of what it has launched."""
@@ -96,6 +101,27 @@ class RankPhases(Result):
         return [Table(("ranks", "phase", ""), rows)]
 
 
+def _with_nameless(groups: Mapping[tuple[object, ...], list[Course]]) -> list[list[Course]]:
+    """Ray's driver copies a line that many actors write only once: ranks that it does not name are
+    of the one role whose other ranks are where they are."""
+    joined = dict(groups)
+    for key, members in groups.items():
+        named = [other for other in joined if other[0] and other[1:] == key[1:]]
+        if not key[0] and len(named) == 1 and _are_others(members, joined[named[0]]):
+            joined[named[0]] = sorted([*joined[named[0]], *members], key=_number)
+            del joined[key]
+    return [*joined.values()]
+
+
+def _number(course: Course) -> int:
+    return course.who.rank or 0
+
+
+def _are_others(some: Sequence[Course], members: Sequence[Course]) -> bool:
+    ranks = {course.who.rank for course in some}
+    return None not in ranks and not ranks & {course.who.rank for course in members}
+
+
 def now_text(course: Course, members: Sequence[Course]) -> str:
     return f"{who_are(members)}: {phase_text(course)}{when_text(course.now)}"
 
@@ -110,6 +136,8 @@ def silence_text(course: Course) -> str:
         return ""
     if course.silent < 60 and not course.stalled:
         return ""
+    if course.waits:
+        return f"no output for {duration(course.silent)}; waits for others"
     allowed = duration(course.now.rule.quiet)
     words = "longer than" if course.stalled else "within"
     return f"no output for {duration(course.silent)}, {words} the {allowed} of this phase"
@@ -122,8 +150,8 @@ def _has_only_started(course: Course) -> bool:
 def who_are(members: Sequence[Course]) -> str:
     ranks = [course.who.rank for course in members if course.who.rank is not None]
     if ranks:
-        roles = {course.who.actor for course in members}
-        role = f"{next(iter(roles))} " if len(roles) == 1 and "" not in roles else ""
+        roles = {course.who.actor for course in members} - {""}
+        role = f"{next(iter(roles))} " if len(roles) == 1 else ""
         return f"{role}rank{'s' if len(ranks) > 1 else ''} {cut(format_numbers(ranks), 40)}"
     first = members[0]
     if len(members) == 1 and first.writers:

@@ -9,16 +9,17 @@ ties together are not compared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median, mode
 from typing import Literal
 
 from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities
-from rankdbg.verdicts.failures.log_lines import Origins, read_stamp
+from rankdbg.verdicts.failures.log_lines import Origin, Origins, read_stamp
 from rankdbg.verdicts.rules import clues
 from rankdbg.verdicts.rules.log_rules import LogRules
 
@@ -30,6 +31,8 @@ SPREAD = 2.0
 MOST, FEWEST, ALL = 180, 16, 20_000
 QUARTER = 900.0  # time zones differ by multiples of it
 NEAR = 300.0  # how exactly logs of one job begin and end together
+
+_TIMED_OUT = re.compile(r"timeout: WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<kind>\w+)")
 
 _Clock = int | str  # a host; else a rank, or a file whose rank is not known
 _Step = tuple[str, str]
@@ -64,6 +67,7 @@ class Clocks:
         # A kernel's clock with a zone says nothing of its order among lines without one.
         own = [scan.last_stamp for scan in scans if not is_kernel_file(scan.path)]
         self._zoned = any(map(has_zone, own))
+        self.corrections |= self._by_timeouts(scans)
         self._add_by_ranges(scans)
 
     def ahead(self, path: str, hit: Hit) -> float:
@@ -75,6 +79,13 @@ class Clocks:
             return known
         time = read_stamp(hit.stamp, self._year) if hit.stamp else None
         return None if time is None else time - self.ahead(path, hit)
+
+    def host_of(self, who: Origin, path: str) -> str:
+        """Where a process runs; empty if that is not known."""
+        if who.address:
+            return self._identities.host_named(who.address)
+        own = "" if who.rank is None else self._identities.host_of_rank(who.rank)
+        return own or self._identities.host_of_path(path)
 
     def is_comparable(self, path: str, hit: Hit) -> bool:
         """Whether its order among the lines of other hosts is known."""
@@ -135,20 +146,51 @@ class Clocks:
     def _times(
         self, scans: Sequence[FileScan], rules: LogRules
     ) -> dict[_Clock, dict[_Step, float]]:
-        times: dict[_Clock, dict[_Step, float]] = {}
+        """Of lines with a clock of their own; a progress bar has that of some line above it."""
+        exact: dict[_Clock, dict[_Step, float]] = {}
+        above: dict[_Clock, dict[_Step, float]] = {}
         for scan in scans:
             for hit in step_hits(scan, len(scans), rules):
                 step = step_of(hit, rules)
                 time = read_stamp(hit.stamp, self._year) if step and hit.stamp else None
                 if step and time is not None:
                     self._steps_are_zoned |= has_zone(hit.stamp)
+                    times = exact if self.is_exact(scan.path, hit) else above
                     own = times.setdefault(self._clock(scan.path, hit), {})
                     own[step] = min(time, own.get(step, time))
-        return times
+        return above | exact
+
+    def _by_timeouts(self, scans: Sequence[FileScan]) -> dict[_Clock, Correction]:
+        """Of clocks that no steps tie. Ranks that have waited in the same collective give up within
+        minutes of each other: if that is hours apart, they are in other zones."""
+        times: dict[_Clock, dict[_Step, float]] = {}
+        for scan in scans:
+            for hit in scan.hits:
+                found = _TIMED_OUT.search(hit.text) if "WorkNCCL(" in hit.text else None
+                time = self.as_printed(hit.stamp) if found else None
+                if found and time is not None:
+                    own = times.setdefault(self._clock(scan.path, hit), {})
+                    step = found["number"], found["kind"]
+                    own[step] = min(time, own.get(step, time))
+        if len(times) < 2:
+            return {}
+        pivot = max(times, key=lambda clock: (clock in self.corrections, len(times[clock])))
+        ahead = self.corrections.get(pivot, Correction()).ahead
+        zones = {pivot: ahead}
+        for clock, own in times.items():
+            apart = [time - times[pivot][step] for step, time in own.items() if step in times[pivot]]
+            if apart and (zone := _zones(median(apart))) is not None:
+                zones[clock] = ahead + zone
+        usual = 0.0 if pivot in self.corrections else mode(zones.values())
+        return {
+            clock: Correction(zone - usual, "zone")
+            for clock, zone in zones.items()
+            if clock not in self.corrections
+        }
 
     def _add_by_ranges(self, scans: Sequence[FileScan]) -> None:
         ranges = self._ranges(scans)
-        tied = [clock for clock, found in self.corrections.items() if found.tie == "steps"]
+        tied = [clock for clock, found in self.corrections.items() if found.tie != "none"]
         usual = [self._corrected(clock, ranges) for clock in tied if clock in ranges]
         if not usual:
             # The longest log is the job's own.
@@ -190,6 +232,14 @@ def _boot_of(scan: FileScan) -> float | None:
     return None
 
 
+def _zones(difference: float) -> float | None:
+    """As time zones differ; 0: they are the same; None: it is something else."""
+    zones = round(difference / QUARTER) * QUARTER
+    if abs(difference - zones) > NEAR:
+        return None
+    return zones if abs(zones) >= 2 * QUARTER else 0.0
+
+
 def _by_range(begins: float, ends: float, length: float) -> Correction:
     """How much later a log begins and ends than others do; `length` is how long these are, less
     than zero."""
@@ -202,13 +252,17 @@ def _by_range(begins: float, ends: float, length: float) -> Correction:
 
 
 def step_hits(scan: FileScan, files: int, rules: LogRules) -> list[Hit]:
-    """Lines that may tell of steps. The first and the last are enough, the fewer the more files.
+    """Lines that may tell of steps: the first, the last, and some between, the fewer the more files.
     Other phases are left out: in a file of many ranks, their lines are more than those of steps."""
     most = max(FEWEST, min(MOST, ALL // files))
     steps = {f"phase:{number}" for number, rule in enumerate(rules.phases) if rule.repeats}
     found = [hit for hit in scan.hits if hit.pattern == clues.PROGRESS or hit.pattern in steps]
     found.sort(key=lambda hit: hit.offset)
-    return found if len(found) <= most else [*found[: most // 3], *found[most // 3 - most :]]
+    if len(found) <= most:
+        return found
+    third = most // 3
+    middle = found[third:-third]
+    return [*found[:third], *middle[:: -(-len(middle) // (most - 2 * third))], *found[-third:]]
 
 
 def step_of(hit: Hit, rules: LogRules) -> _Step | None:

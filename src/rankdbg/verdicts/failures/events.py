@@ -86,7 +86,8 @@ def make_events(findings: Iterable[Finding]) -> list[Event]:
     groups: dict[tuple[object, ...], list[Finding]] = {}
     for finding in findings:
         attempt = attempt_of(finding.path)
-        groups.setdefault((finding.mode, *_place(finding), attempt), []).append(finding)
+        key = finding.mode, *_place(finding), attempt, bool(finding.calm)
+        groups.setdefault(key, []).append(finding)
     made = [
         Event(part[0].rule, tuple(part), _ranks(part), _host(part), attempt_of(part[0].path))
         for group in groups.values()

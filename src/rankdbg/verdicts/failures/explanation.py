@@ -9,7 +9,6 @@ order.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,6 +81,8 @@ def brings(cause: Event, effect: Event) -> bool:
         return False
     if explicit and effect.mode in cause.rule.brings and not _in_reach(cause, effect):
         return False
+    if not explicit and cause.tier and _stood_before(effect, cause):
+        return False
     if ROLES[cause.tier] == "teardown" and _stands_before(effect, cause):
         return False
     if cause.attempt is not None and effect.attempt is not None and cause.attempt > effect.attempt:
@@ -93,6 +94,16 @@ def _stands_before(one: Event, other: Event) -> bool:
     """Whether its line comes before the one about the end of the job, in the same file."""
     same = one.first.path == other.first.path
     return ROLES[other.tier] == "teardown" and same and one.first.offset < other.first.offset
+
+
+def _stood_before(teardown: Event, other: Event) -> bool:
+    """Whether the end of the job was announced above the line about another, which is not later by
+    its buffer: nothing says that it was before."""
+    first, second = teardown.first, other.first
+    if ROLES[teardown.tier] != "teardown" or first.path != second.path:
+        return False
+    earlier = first.time is not None and second.time is not None and second.time < first.time
+    return first.offset < second.offset and not earlier
 
 
 def _by_role(cause: Event, effect: Event) -> bool:
@@ -123,6 +134,8 @@ def _was_before(effect: Event, cause: Event) -> bool:
     if effect.until is None or cause.time is None or not _are_comparable(effect, cause):
         return False
     slack = cause.rule.late or EARLIER[ROLES[effect.tier]]
+    if ROLES[cause.tier] == "teardown":
+        slack = 0.0  # a launcher ends the others at once when one process has failed
     return effect.until < cause.time - slack
 
 
@@ -201,12 +214,18 @@ def _weight(event: Event) -> int:
 
 
 def _votes(events: Sequence[Event]) -> dict[str, float]:
-    """The share of lines about peers that blame a host, of others' lines."""
-    named = Counter(
-        peer for event in events for peer in event.peers if peer != event.first.writer.host
-    )
-    total = sum(named.values())
-    return {host: count / total for host, count in named.items()} if total else {}
+    """The share of hosts that blame a host, of those that blame others. One that has lost its own
+    link blames all others, and each of them blames it. Only the lines count that say most: those
+    who lose a connection afterwards name everybody."""
+    first = min((event.tier for event in events if event.peers), default=0)
+    blamed: dict[str, set[object]] = {}
+    for event in events:
+        for finding in event.findings if event.tier == first else ():
+            who = finding.writer.host or finding.ranks or finding.path
+            if finding.peer and finding.peer != who:
+                blamed.setdefault(finding.peer, set()).add(who)
+    blamers = {who for each in blamed.values() for who in each}
+    return {host: len(each) / len(blamers) for host, each in blamed.items()}
 
 
 def _is_second(events: Sequence[Event], root: int, number: int, reach: Sequence[set[int]]) -> bool:

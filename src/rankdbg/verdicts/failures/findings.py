@@ -33,6 +33,7 @@ class Finding:
     until: float | None = None  # of a line without a clock: the next clock in its file
     offset: int = 0
     after: tuple[str, ...] = ()  # lines just after it, of a traceback
+    calm: str = ""  # the line above a traceback by which a program logs that it goes on
     zoned: bool = False  # whether its clock says its zone
     odd: bool = False  # its rank says something else than most others do
     named: bool = False  # the line itself says whom it is about

@@ -84,6 +84,7 @@ class Identities:
         self._learn_comms(scans)
         self._learn_files(scans)
         self._learn_records(scans)
+        self._learn_labels(scans)
         for path, pid, rank in self._told_pids:
             self._rank_of_pid.setdefault((self.host_of_path(path), pid), rank)
 
@@ -185,13 +186,35 @@ class Identities:
                 self._on_host(rank, host)
 
     def _learn_records(self, scans: Sequence[FileScan]) -> None:
-        """Of records that name their host, and whose text names the rank."""
+        """Of records that name their host, and whose text names the rank; and of lines before which
+        a launcher puts the host. What a rank says of its failure stands at the end."""
         for scan in scans:
-            for hit in scan.hits[:_MOST_RECORDS]:
-                host = _host_of_record(hit.text)
+            few = len(scan.hits) <= 2 * _MOST_RECORDS
+            for hit in scan.hits if few else _both_ends(scan.hits, _MOST_RECORDS):
+                host = _host_of_record(hit.text) or self._host_of_label(hit)
                 rank = self._origins.of(scan.path, hit).rank if host else None
                 if host and rank is not None:
                     self._on_host(rank, self._add_host(host))
+
+    def _learn_labels(self, scans: Sequence[FileScan]) -> None:
+        """Of logs that hosts have written, each with lines of other ranks: a driver's has those of
+        all."""
+        ranks: dict[str, set[int]] = {}
+        for scan in scans:
+            host = self.host_of_path(scan.path)
+            for hit in scan.hits if host else ():
+                if hit.pattern == clues.LABELS and (found := clues.find(clues.RANK_LABEL, hit.text)):
+                    ranks.setdefault(host, set()).add(int(found["rank"]))
+        known = [rank for own in ranks.values() for rank in own]
+        if len(ranks) < 2 or len({*known}) < len(known):
+            return
+        for host, own in ranks.items():
+            for rank in own - self._host_of_rank.keys():
+                self._on_host(rank, host)
+
+    def _host_of_label(self, hit: Hit) -> str:
+        found = LABEL.match(hit.head)
+        return found[1] if found and found[1] in self._hosts else ""
 
     def _on_host(self, rank: int, host: str) -> None:
         self._host_of_rank.setdefault(rank, Counter())[host] += 1
@@ -283,6 +306,9 @@ class Identities:
         host, rank, pid = self._host_in_line(path, hit), origin.rank, origin.pid
         if found := clues.find(clues.NCCL_PREFIX, f"{hit.head} {hit.text[:400]}"):
             host, pid = self.host_named(found["host"]), int(found["pid"])
+            # NCCL's own prefix is right where the line begins with the end of another rank's bar.
+            if (own := self._rank_of_pid.get((host, pid))) is not None:
+                rank = own
         elif origin.address:
             host = self.host_named(origin.address)
         host = host or self.host_of_path(path)
@@ -302,7 +328,9 @@ class Identities:
             return host
         if found := _SYSLOG.match(hit.head):
             return found[1]
-        found = LABEL.match(hit.head) or _FIRST_WORD.match(hit.head)
+        if host := self._host_of_label(hit):
+            return host
+        found = _FIRST_WORD.match(hit.head)
         return found[1] if found and found[1] in self._hosts else ""
 
     def described_pod(self, path: str, offset: int) -> str:
@@ -310,6 +338,10 @@ class Identities:
         sections = self._sections.get(path, [])
         above = bisect_right(sections, offset, key=lambda section: section[0])
         return sections[above - 1][1] if above else ""
+
+
+def _both_ends(hits: Sequence[Hit], most: int) -> Sequence[Hit]:
+    return [*hits[:most], *hits[-most:]]
 
 
 def _host_of_record(text: str) -> str:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
-from rankdbg.verdicts.failures.log_lines import Origin, Origins, read_stamp, year_of
+from rankdbg.logs.places import ray_worker
+from rankdbg.verdicts.failures.clocks import Clocks
+from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
+from rankdbg.verdicts.failures.log_lines import Origin, Origins, year_of
 from rankdbg.verdicts.rules.log_rules import LogRules, PhaseRule
 
 _PASS_ON = {"driver", "launcher"}
 LAUNCHERS = {"torchrun", "ray", "hf"}
+_NOBODY = Origin()
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class RankPhase:
     step: int | None
     line: str
     detail: str = ""  # what it does there, where the line says it
+    every: int = 1  # steps from one line to the next
 
 
 @dataclass(frozen=True)
@@ -41,68 +46,155 @@ class Course:
     silent: float | None
     ended: bool = False  # its process is no longer there
     writers: tuple[int, ...] = ()  # the ranks that share its log, where a line does not say whose
+    host: str = ""
+    waits: bool = False  # its silence is explained by others, which are further behind
 
     @property
     def now(self) -> RankPhase:
         return self.stays[-1]
 
     @property
-    def stalled(self) -> bool:
+    def overdue(self) -> bool:
         """Whether it has written nothing for longer than its phase allows."""
         allowed = self.now.rule.quiet
         return bool(allowed and self.silent is not None and self.silent > allowed)
 
+    @property
+    def stalled(self) -> bool:
+        return self.overdue and not self.waits
 
-def courses(scans: Sequence[FileScan], rules: LogRules) -> list[Course]:
-    origins, year = Origins(scans), year_of(scans)
-    by_process: dict[tuple[object, ...], list[tuple[FileScan, Origin, Hit, PhaseRule]]] = {}
+
+@dataclass(frozen=True)
+class _Line:
+    scan: FileScan
+    who: Origin
+    hit: Hit
+    rule: PhaseRule
+    time: float | None
+
+
+def courses(
+    scans: Sequence[FileScan], rules: LogRules, clocks: Clocks | None = None
+) -> list[Course]:
+    """`clocks`: of the same scans, where they are known already."""
+    origins = Origins(scans)
+    clocks = clocks or Clocks(scans, rules, origins, year_of(scans))
+    by_process: dict[tuple[object, ...], list[_Line]] = {}
     stacks: dict[str, Counter[str]] = {scan.path: Counter() for scan in scans}
-    latest = 0.0
+    actors = _Actors(scans, origins)
     for scan in scans:
         for hit in scan.hits:
-            latest = max(latest, _time(hit, year) or 0.0)
             if hit.pattern.startswith("phase:"):
                 rule = rules.phases[int(hit.pattern.partition(":")[2])]
                 stacks[scan.path][rule.stack] += 1
-                who = origins.of(scan.path, hit)
+                who = actors.of(scan.path) or origins.of(scan.path, hit)
+                if who == _NOBODY and actors.are_copied_into(scan.path):
+                    who = Origin(actor="driver")
                 # Ray's actors are numbered class by class. What a driver or a launcher passes on
                 # is the rank's own.
                 role = "" if who.actor in _PASS_ON else who.actor
-                key = (who.rank, role) if who.rank is not None else (scan.path, who.actor, who.pid)
-                by_process.setdefault(key, []).append((scan, who, hit, rule))
-    made = []
-    paths = [{line[0].path for line in lines} for lines in by_process.values()]
+                key = _key(scan.path, who, role)
+                # A job that runs is compared with the clocks of its nodes.
+                own = (
+                    clocks.as_printed(hit.stamp)
+                    if scan.now is not None
+                    else clocks.time(scan.path, hit)
+                )
+                by_process.setdefault(key, []).append(_Line(scan, who, hit, rule, own))
+    paths = [{line.scan.path for line in lines} for lines in by_process.values()]
     in_file = Counter(path for each in paths for path in each)
-    for lines in by_process.values():
-        lines.sort(key=lambda line: (_time(line[2], year) or 0.0, line[0].path, line[2].offset))
-        scan, who, hit, _ = lines[-1]
-        who = next((each for _, each, _, _ in reversed(lines) if each.address), who)
-        stack = stacks[lines[0][0].path].most_common(1)[0][0]
-        stays = _stays([(hit, rule) for _, _, hit, rule in lines], year, stack)
-        ended = scan.file is not None and scan.file.ended
-        last = _time(hit, year)
-        silent = None if ended else _silence(last, scan.now or latest)
-        # Others may write into the same file; a file of its own tells of every line.
-        own = [line[0].idle for line in lines if in_file[line[0].path] == 1]
-        idle = [seconds for seconds in own if seconds is not None]
-        if scan.now is not None and not ended and idle:
-            silent = min(idle) if silent is None else min(silent, *idle)
-        writers = scan.file.ranks if scan.file is not None and who.rank is None else ()
-        made.append(Course(who, scan.path, tuple(stays), silent, ended, writers))
+    alone = {path for path, processes in in_file.items() if processes == 1}
+    latest = _latest(scans, clocks)
+    made = [
+        _course(lines, alone, stacks[lines[0].scan.path].most_common(1)[0][0], latest, clocks)
+        for lines in by_process.values()
+    ]
     return sorted(
         made, key=lambda course: (course.who.rank is None, course.who.rank or 0, course.path)
     )
 
 
-def _silence(last: float | None, now: float) -> float | None:
+def _key(path: str, who: Origin, role: str) -> tuple[object, ...]:
+    """Of a process."""
+    if who.rank is not None:
+        return who.rank, role
+    if who.pid is not None and who.actor:
+        return who.actor, who.pid, who.address
+    return path, who.actor, who.pid
+
+
+class _Actors:
+    """Files of Ray's workers whose actor is named by the driver's copies of its lines. Their own
+    lines may have the numbers of an engine's ranks, which are not the job's."""
+
+    def __init__(self, scans: Sequence[FileScan], origins: Origins) -> None:
+        named: dict[int, set[Origin]] = {}
+        workers: dict[str, int] = {}
+        self._drivers: set[str] = set()
+        for scan in scans:
+            if worker := ray_worker(scan.path.rpartition("/")[2]):
+                workers[scan.path] = worker[2]
+                continue
+            for hit in scan.hits:
+                if "pid=" in hit.head and hit.pattern.startswith("phase:"):
+                    who = origins.of(scan.path, hit)
+                    if who.pid is not None and who.actor:
+                        named.setdefault(who.pid, set()).add(who)
+                        self._drivers.add(scan.path)
+        owners = {path: named.get(pid, set()) for path, pid in workers.items()}
+        self._of_path = {path: next(iter(one)) for path, one in owners.items() if len(one) == 1}
+
+    def of(self, path: str) -> Origin | None:
+        return self._of_path.get(path)
+
+    def are_copied_into(self, path: str) -> bool:
+        return path in self._drivers
+
+
+def _latest(scans: Sequence[FileScan], clocks: Clocks) -> float | None:
+    """When the last line of all was written, by a clock that can be compared."""
+    own = [scan for scan in scans if not is_kernel_file(scan.path)]
+    times = [clocks.time_of_stamp(scan.path, scan.last_stamp) for scan in own]
+    times += [clocks.time(scan.path, scan.hits[-1]) for scan in own if scan.hits]
+    return max((time for time in times if time is not None), default=None)
+
+
+def _course(
+    lines: list[_Line], alone: set[str], stack: str, latest: float | None, clocks: Clocks
+) -> Course:
+    lines.sort(key=lambda line: (line.time or 0.0, line.scan.path, line.hit.offset))
+    scan, who = lines[-1].scan, lines[-1].who
+    who = next((line.who for line in reversed(lines) if line.who.address), who)
+    ended = scan.file is not None and scan.file.ended
+    silent = None
+    if not ended:
+        # Others may write into the same file; a file of its own tells of every line.
+        own = [line.scan for line in lines if line.scan.path in alone]
+        silent = _silence(lines[-1].time, scan.now or latest)
+        if scan.now is not None:
+            silent = _least(silent, *(each.idle for each in own))
+        else:
+            ends = {each.path: clocks.time_of_stamp(each.path, each.last_stamp) for each in own}
+            silent = _least(silent, *(_silence(end, latest) for end in ends.values()))
+    writers = scan.file.ranks if scan.file is not None and who.rank is None else ()
+    stays = tuple(_stays(lines, stack))
+    host = clocks.host_of(who, scan.path)
+    return Course(who, scan.path, stays, silent, ended, writers, host)
+
+
+def _silence(last: float | None, now: float | None) -> float | None:
     return max(0.0, now - last) if last is not None and now else None
 
 
-def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int, stack: str) -> list[RankPhase]:
+def _least(*seconds: float | None) -> float | None:
+    return min((each for each in seconds if each is not None), default=None)
+
+
+def _stays(lines: Sequence[_Line], stack: str) -> list[RankPhase]:
     """Consecutive lines of one phase are one stay; `stack` has most lines of the file."""
     made: list[RankPhase] = []
-    for hit, rule in _one_rule_a_line(lines, stack):
-        time = _time(hit, year)
+    for line in _one_rule_a_line(lines, stack):
+        hit, rule, time = line.hit, line.rule, line.time
         last = made[-1] if made else None
         if (
             last
@@ -114,18 +206,25 @@ def _stays(lines: Sequence[tuple[Hit, PhaseRule]], year: int, stack: str) -> lis
         else:
             begin = time if last is None or last.over or not rule.ends else last.begin
         step, detail = _told(hit, rule)
-        made.append(RankPhase(rule, begin, time, rule.ends, step, hit.text, detail))
+        every = _every(last, step) if rule.repeats else 1
+        made.append(RankPhase(rule, begin, time, rule.ends, step, hit.text, detail, every))
     return made
 
 
-def _one_rule_a_line(
-    lines: Sequence[tuple[Hit, PhaseRule]], spoke: str
-) -> Iterator[tuple[Hit, PhaseRule]]:
+def _every(last: RankPhase | None, step: int | None) -> int:
+    if last is None or last.step is None or step is None or step <= last.step:
+        return last.every if last is not None else 1
+    return step - last.step
+
+
+def _one_rule_a_line(lines: Iterable[_Line], spoke: str) -> Iterator[_Line]:
     """A line that a framework's rule knows is not a launcher's; of two frameworks that write the
     same (vLLM's and SGLang's bars), it is the one's that spoke before."""
-    for _, group in groupby(lines, key=lambda line: (line[0].offset, line[0].text)):
-        chosen = min(group, key=lambda line: (line[1].stack in LAUNCHERS, line[1].stack != spoke))
-        spoke = chosen[1].stack
+    for _, group in groupby(lines, key=lambda line: (line.hit.offset, line.hit.text)):
+        chosen = min(
+            group, key=lambda line: (line.rule.stack in LAUNCHERS, line.rule.stack != spoke)
+        )
+        spoke = chosen.rule.stack
         yield chosen
 
 
@@ -142,7 +241,3 @@ def _told(hit: Hit, rule: PhaseRule) -> tuple[int | None, str]:
 def _step(text: str | None) -> int | None:
     """A user's rule may take any words for a step."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
-def _time(hit: Hit, year: int) -> float | None:
-    return read_stamp(hit.stamp, year) if hit.stamp else None

@@ -25,6 +25,7 @@ from rankdbg.verdicts.failures.same_events import (
 from rankdbg.verdicts.failures.subjects import read_subject
 from rankdbg.verdicts.failures.tracebacks import (
     Traceback,
+    calm_line,
     is_ignored,
     label_of,
     own_lines_after,
@@ -123,6 +124,8 @@ class LogFindings:
                 stamp = next((found[0] for line in after if (found := _CLOCK.search(line))), "")
                 until = self.clocks.time_of_stamp(scan.path, stamp)
                 finding = replace(finding, after=after[:AFTER_ERROR], until=until)
+            if inside:
+                finding = replace(finding, calm=calm_line(inside[-1][0]))
             made.append(finding)
         return made
 

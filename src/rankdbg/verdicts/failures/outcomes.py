@@ -21,6 +21,7 @@ from rankdbg.verdicts.failures.findings import PYTHON_ERROR
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.subjects import pod_in
+from rankdbg.verdicts.failures.tracebacks import GOES_ON
 from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
 from rankdbg.verdicts.rules import clues
 from rankdbg.verdicts.rules.log_rules import LogRules, RecoveryRule
@@ -31,7 +32,7 @@ LEAST_FINISHED = 2  # ranks that say so: one alone may speak for all
 STEPS_AFTER = 2  # different ones, before a job counts as running again
 SOON = 20.0  # seconds: lines of others are written so much later, though nothing goes on
 # A process that writes so long after an exception has caught it.
-GOES_ON = 60.0
+LIVES_ON = 60.0
 AROUND_JOB = 600.0
 BELOW = 60  # lines of one message
 # Programs whose death by the OOM killer may be a job's.
@@ -46,10 +47,6 @@ _VICTIM = re.compile(
 # The id of a driver as a worker is that of its job, filled up.
 _RAY_JOB = re.compile(
     r"\b(?:job_id=(?=[0-9a-f]{8}\b)|worker id = (?=[0-9a-f]{8}f{48}))([0-9a-f]{8})"
-)
-_UNIMPORTANT = re.compile(
-    r"(?i)\b(informational|non-?fatal|ignor(ed|ing)|not critical|will (retry|be retried|be downloaded)"
-    r"|falling back|fall back|continuing (without|anyway)|retrying|retry loop|handled|recovered|skipping)\b"
 )
 
 
@@ -103,6 +100,7 @@ class Outcomes:
             for hit in scan.hits:
                 if hit.pattern.startswith("recovery:"):
                     self._recoveries.append(self._recovery(scan, hit, rules))
+        self._recoveries = self._with_ends(self._recoveries)
         self.begin, self.end = self._window(scans)
         self._steps = _Steps((s.time, s.step) for s in self.progress if s.comparable)
         self._steps_of_file = _steps_by_file(self.progress)
@@ -117,6 +115,11 @@ class Outcomes:
         """When the job did it."""
         times = (s.time for s in self.progress if s.comparable and s.time is not None)
         return max(times, default=None)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job says so."""
+        return any("*" in recovery.rule.of for recovery in self._recoveries)
 
     @property
     def last_good_step(self) -> int | None:
@@ -146,7 +149,7 @@ class Outcomes:
             for scan in self._scans.values()
             if scan.path not in paths and not is_kernel_file(scan.path)
         )
-        return any(end is not None and end > min(times) + GOES_ON for end in ends)
+        return any(end is not None and end > min(times) + LIVES_ON for end in ends)
 
     # --- what the logs tell -----------------------------------------------------------------
 
@@ -163,6 +166,20 @@ class Outcomes:
         time = self._clocks.time(scan.path, hit)
         return Recovery(rule, scan.path, hit.offset, writer, time, hit.text)
 
+    def _with_ends(self, recoveries: Sequence[Recovery]) -> list[Recovery]:
+        """What single processes say of their own end is the job's if most ranks, or nothing but
+        launchers, say so, and do no step after it."""
+        ends = [r for r in recoveries if "*" in r.rule.of and r.rule.where == "process"]
+        last: dict[str, int] = {}
+        for done in self.progress:
+            last[done.path] = max(done.offset, last.get(done.path, 0))
+        ended = [r for r in ends if r.offset > last.get(r.path, -1)]
+        ranks = {r.writer.rank for r in ended} - {None}
+        trained = {done.rank for done in self.progress} - {None} or self._identities.ranks
+        of_job = len(ranks & trained) * 2 > len(trained) if trained else len(ended) == len(ends)
+        kept = [replace(r, rule=replace(r.rule, where="job")) for r in ended] if of_job else []
+        return [*(r for r in recoveries if r not in ends), *kept]
+
     def _window(self, scans: Sequence[FileScan]) -> tuple[float | None, float | None]:
         """When the job's own logs begin and end."""
         own = [scan for scan in scans if not is_kernel_file(scan.path)]
@@ -178,6 +195,8 @@ class Outcomes:
     def _judged(self, event: Event) -> Event:
         if why := self._foreign(event):
             return replace(event, outcome="foreign", why=why)
+        if event.first.calm:
+            return replace(event, outcome="handled", why=event.first.calm)
         if self._alone_did_not_finish(event):
             return event
         for recovery in self._recoveries:
@@ -336,7 +355,7 @@ class Outcomes:
         times = [finding.time for finding in event.findings if finding.time is not None]
         if event.outcome == "fatal" and event.comparable and times:
             first = min(times)
-            if max(times) > first + GOES_ON and (step := self._steps.between(first, max(times))):
+            if max(times) > first + LIVES_ON and (step := self._steps.between(first, max(times))):
                 return replace(
                     event, outcome="handled", why=f"the job did step {step} after the first"
                 )
@@ -345,14 +364,14 @@ class Outcomes:
             return event
         pids = {finding.writer.pid for finding in event.findings}
         is_one = len(pids) == 1 and None not in pids
-        if not times or max(times) - min(times) <= GOES_ON or not (self.progress or is_one):
+        if not times or max(times) - min(times) <= LIVES_ON or not (self.progress or is_one):
             return event
         return replace(event, outcome="handled", why="its process went on, and raised it again")
 
     def _handled(self, event: Event) -> str:
         last = event.findings[-1]
         for line in last.after:
-            if _UNIMPORTANT.search(line):
+            if GOES_ON.search(line):
                 return line.strip()
         scan = self._scans.get(last.path)
         if scan is None or last.time is None:
@@ -366,7 +385,7 @@ class Outcomes:
             # A launcher's or driver's log goes on when the process is dead.
             end = self._last_sign(scan, last.writer)
         # Threads may write for a while after an exception; where a module is missing, none runs yet.
-        enough = GOES_ON if event.mode == PYTHON_ERROR else SOON
+        enough = LIVES_ON if event.mode == PYTHON_ERROR else SOON
         return "its process went on" if end is not None and end > last.time + enough else ""
 
     def _last_sign(self, scan: FileScan, writer: Identity) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rankdbg.logs.patterns import FileScan
+from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.confidence import Confidence, how_sure
 from rankdbg.verdicts.failures.described_pods import with_container_ends
 from rankdbg.verdicts.failures.events import Event, make_events, when
@@ -75,6 +76,8 @@ class Diagnosis:
     confidence: Confidence | None = None  # None: nothing has failed
     bad_values: BadValues | None = None  # None: the cause is another
     trends: tuple[Trend, ...] = ()  # of loss, gradients and speed; none of them is a failure
+    clocks: Clocks | None = None
+    finished: bool = False  # the job says so
 
     @property
     def overcome(self) -> list[Event]:
@@ -115,6 +118,8 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         else None,
         bad_values(failures[0].first, scans) if failures else None,
         tuple(find_trends(_step_lines(outcomes))),
+        found.clocks,
+        outcomes.finished,
     )
 
 
@@ -276,6 +281,8 @@ def _all_waited(failure: Failure, identities: Identities) -> bool:
     """Whether the ranks of all of several hosts have waited, so that none of them is the cause: they
     did not reach each other."""
     waited = {rank for finding in failure.findings for rank in finding.ranks}
+    if any(finding.odd for finding in failure.findings):
+        return False
     hosts = {identities.host_of_rank(rank) for rank in waited} - {""}
     lasted = bool(failure.first.rule.lasted) and failure.role == "root"
     return lasted and len(hosts) > 1 and len(waited) > 1 and waited >= identities.ranks

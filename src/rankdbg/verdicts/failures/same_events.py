@@ -132,7 +132,11 @@ def _with_beside(finding: Finding, beside: Sequence[Finding]) -> Finding:
     if not ranks and not finding.rule.of_host and len({other.ranks for other in killed}) == 1:
         ranks, host = killed[0].ranks, host or killed[0].host
     evidence = tuple(other.evidence for other in beside)
-    return replace(finding, beside=(*finding.beside, *evidence), ranks=ranks, host=host)
+    # The program went on after it, and then gave up.
+    gave_up = any(other.mode == PYTHON_ERROR and not other.calm for other in beside)
+    calm = "" if gave_up else finding.calm
+    beside_it = (*finding.beside, *evidence)
+    return replace(finding, beside=beside_it, ranks=ranks, host=host, calm=calm)
 
 
 def _same_event(one: Finding, other: Finding) -> bool:

@@ -24,6 +24,15 @@ _LABEL = re.compile(r"^ {0,5}(?:\d{1,6}: ?(?!\d))?(?:\[(?:rank|default) ?\d{1,6}
 # Traceback (most recent call last): (RANK 3)
 _OF_RANK = re.compile(r"\(RANK (\d{1,6})\)\s*$")
 _OF_PROCESS = re.compile(r"-- Process (\d{1,6}) terminated with the following error:\s*$")
+# How programs say that they go on after an error.
+GOES_ON = re.compile(
+    r"(?i)\b(informational|non-?fatal|ignor(ed|ing)|not critical|will (retry|be retried|be downloaded)"
+    r"|falling back|fall back|continuing (without|anyway)|retrying|retry loop|handled|recovered"
+    r"|skipp(ed|ing))\b"
+)
+_LAST_TRY = re.compile(r"(?i)\b(?:try|attempt|retry)\W{1,3}(\d+) ?(?:/|of) ?\1\b")
+_CALM_LEVEL = re.compile(r"\b(WARN(ING)?|INFO|DEBUG|NOTICE|warn(ing)?|info|debug)\b")
+_LOUD_LEVEL = re.compile(r"\b(ERROR|CRITICAL|FATAL|error|critical|fatal)\b")
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,18 @@ def own_lines_after(hit: Hit, traceback: Traceback) -> tuple[str, ...]:
     label = label_of(hit.text)
     lines = hit.after[traceback.last - hit.line :]
     return tuple(line for line in lines if label_of(line) == label)
+
+
+def calm_line(hit: Hit) -> str:
+    """The line just above, with which a logger says that the program goes on in spite of the error
+    below it; empty if there is none."""
+    label = label_of(hit.text)
+    own = [line for line in hit.before if label_of(line) == label]
+    above = own[-1] if own else ""
+    is_warning = _CALM_LEVEL.search(above) and not _LOUD_LEVEL.search(above)
+    if not is_warning or not GOES_ON.search(above) or _LAST_TRY.search(above):
+        return ""
+    return above.strip()
 
 
 def was_logged(hit: Hit, traceback: Traceback) -> bool:

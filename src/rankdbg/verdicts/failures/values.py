@@ -21,7 +21,7 @@ _STEP = re.compile(
 )
 _BAD = re.compile(
     r"(?i)(?<![a-z_])(?:\w{1,12}[ _])?(?:loss|grad(?:ient)?[ _]?norm|gnorm)['\"]?\W{1,6}(?:tensor\()?[+-]?"
-    r"(?:nan|inf)(?![a-z])"
+    r"(?:nan|inf(?:inity)?)(?![a-z])"
 )
 _GOOD = re.compile(r"(?i)(?<![a-z_])(?:\w{1,12}[ _])?loss['\"]?\W{1,6}(?:tensor\()?[+-]?\d")
 

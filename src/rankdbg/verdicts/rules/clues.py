@@ -11,9 +11,11 @@ RANK_PLACES = "rank places"
 CONTAINER = "container"
 CONTAINERS = "containers"
 PROGRESS = "progress"
+LABELS = "labels"
 CHECKPOINT = "checkpoint"
 BOOT = "boot"
 
+RANK_LABEL = r"^[^\[]{0,80}\[[Rr]ank ?(?P<rank>\d{1,6})\]"
 # gpu-3:4711:4712 [5] NCCL INFO …: the host, the pid, and the GPU's number on its host.
 NCCL_PREFIX = r"(?<![\w.-])(?P<host>[A-Za-z0-9][\w.-]*):(?P<pid>\d+):\d+ \[(?P<device>\d+)\] "
 NCCL_COMM = NCCL_PREFIX + (
@@ -76,7 +78,7 @@ PROGRESS_BAR = r"(?i)(?:^|train\w*|epoch|step|iter\w*|progress|\]: ?)[^|]{0,40}?
 # saved checkpoint from iteration 400 to …, Saved /ckpt/global_step2400/…, checkpoint-500
 SAVED = (
     r"(?i)^(?!.{0,300}\b(?:loading|loaded|resum\w+|fail\w*|error|about to|will)\b)"
-    r"(?=.{0,300}\b(?:saved|saving|written|wrote)\b)"
+    r"(?=.{0,300}(?<![A-Za-z])(?:saved|saving|written|wrote)\b)"
     r".{0,300}?(?:step|iteration|iter|checkpoint|ckpt)[-_ =:]{1,8}0*(?P<step>\d{1,9})(?!\d)"
     r"|(?i:\bsaved .{0,200}?step)(?P<number>\d{1,9})(?!\d)"
 )
@@ -124,6 +126,16 @@ PATTERNS = [
         numbered=False,
         torn=False,
     ),
+    # Every line of a launcher may begin with its rank: some are enough to see which ranks there are.
+    Pattern(
+        LABELS,
+        tuple((literal, RANK_LABEL) for literal in ("[rank", "[Rank ")),
+        limit=64,
+        looks=64,
+        numbered=False,
+        sampled=True,
+        torn=False,
+    ),
     Pattern(
         CHECKPOINT,
         (("heckpoint", SAVED), ("aved ", SAVED)),
@@ -153,6 +165,7 @@ PATTERNS = [
         limit=200,
         looks=400,
         numbered=False,
+        sampled=True,
         torn=False,
     ),
 ]
@@ -173,6 +186,6 @@ _COMPILED = {
     for pattern in (
         NCCL_PREFIX, NCCL_COMM, NCCL_ADDRESS, RAY_NODE, RAYLET, RAY_ACTOR, BOX_HOST, BOX_RANK, BOX_PID,
         SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, PROGRESS_LINE, PROGRESS_BAR,
-        SAVED, SINCE_BOOT, BOOT_TIME,
+        SAVED, SINCE_BOOT, BOOT_TIME, RANK_LABEL,
     )
 }  # fmt: skip

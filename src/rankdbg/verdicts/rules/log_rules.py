@@ -133,6 +133,7 @@ class PhaseRule(LogRule):
     ends: bool = False  # the line says that the phase is over
     repeats: bool = False  # steps: only the first and the last lines matter
     quiet: float = 0.0  # seconds for which it may say nothing
+    waits: bool = False  # for other processes, which may be those that hold the job up
     note: str = ""  # what goes on meanwhile
 
 
@@ -216,6 +217,7 @@ class LogRules:
                     (*rule.unless, _QUOTED),
                     numbered=False,
                     looks=400,
+                    sampled=rule.repeats,
                     torn=False,
                 )
             )

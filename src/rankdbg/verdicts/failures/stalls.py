@@ -1,0 +1,88 @@
+"""Who holds a job up in which nothing has failed: of all processes that write nothing, those that
+the others can be waiting for.
+
+A process that is done with a phase, or that is in one in which it waits for others, is not the cause
+while another is in the middle of its own work. Of processes that do the same work step by step, the
+few that are a step behind hold up the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rankdbg.verdicts.failures.job_phases import Course
+
+
+@dataclass(frozen=True)
+class Stall:
+    """`waiting`: those whose silence it explains."""
+
+    courses: tuple[Course, ...]
+    waiting: tuple[Course, ...]
+
+    @property
+    def worst(self) -> Course:
+        """The one that has written nothing for the longest time."""
+        return max(self.courses, key=lambda course: course.silent or 0.0)
+
+    @property
+    def host(self) -> str:
+        """Empty if they are on several, or it is not known."""
+        hosts = {course.host for course in self.courses}
+        return hosts.pop() if len(hosts) == 1 else ""
+
+
+def with_waits(courses: Sequence[Course]) -> list[Course]:
+    """The same, those marked that wait for others."""
+    overdue = [course for course in courses if course.overdue]
+    working = [course for course in overdue if not course.now.over and not course.now.rule.waits]
+    behind = [course for peers in _peers(working) for course in _behind(peers)] or working
+    if not behind:
+        return [*courses]
+    return [
+        replace(course, waits=True) if course.overdue and course not in behind else course
+        for course in courses
+    ]
+
+
+def find_stall(courses: Sequence[Course]) -> Stall | None:
+    stalled = tuple(course for course in courses if course.stalled)
+    if not stalled or _goes_on(courses, stalled):
+        return None
+    return Stall(stalled, tuple(course for course in courses if course.waits))
+
+
+def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
+    """Whether others that do the same work have continued with it: then a stalled one may only have
+    stopped writing."""
+    steps = [course for course in courses if course.now.rule.repeats]
+    return any(
+        other.now.rule.stack == course.now.rule.stack
+        and course.silent is not None
+        and other.silent is not None
+        and other.silent < course.silent / 2
+        and not other.overdue
+        for course in stalled
+        for other in steps
+    )
+
+
+def _peers(courses: Sequence[Course]) -> list[list[Course]]:
+    """Those that do the same work."""
+    groups: dict[tuple[str, str], list[Course]] = {}
+    for course in courses:
+        groups.setdefault((course.now.rule.stack, course.who.actor), []).append(course)
+    return [*groups.values()]
+
+
+def _behind(peers: Sequence[Course]) -> list[Course]:
+    """The few that have not done what most have; empty if there are none."""
+    steps = [course.now.step for course in peers if course.now.step is not None]
+    furthest = max(steps, default=0)
+    few = [
+        course
+        for course in peers
+        if course.now.step is not None and course.now.step + course.now.every <= furthest
+    ]
+    return few if 0 < 2 * len(few) < len(peers) else []
