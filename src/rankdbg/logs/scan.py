@@ -275,9 +275,7 @@ class _Reading:
                     span, found = self._span(place), []
             found.append((needle, place))
 
-    def _needles(
-        self, start: int, until: int, full: frozenset[str]
-    ) -> Iterator[tuple[bytes, int]]:
+    def _needles(self, start: int, until: int, full: frozenset[str]) -> Iterator[tuple[bytes, int]]:
         needles = self._scanner.needles
         likely = self._scanner.grep if full else self._regions
         regions: Iterable[tuple[int, int]] = [(start, until)]

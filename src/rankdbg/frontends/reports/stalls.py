@@ -11,7 +11,6 @@ from rankdbg.investigations.logs.rank_phases import RankPhases, phase_text, when
 from rankdbg.logs.prefixes import take_apart
 from rankdbg.text.amounts import duration
 from rankdbg.text.escapes import visible
-from rankdbg.verdicts.failures.job_phases import Course
 from rankdbg.verdicts.failures.stalls import Stall
 
 _COLUMN = 14
@@ -32,7 +31,7 @@ def print_stall(terminal: Terminal, stall: Stall) -> None:
         ("phase", f"{phase_text(worst)}{when_text(worst.now)}; allowed without output: {allowed}"),
         ("", worst.now.rule.note),
         ("waiting", cut(waiting, 2 * width)),
-        ("next", _next(worst)),
+        ("next", _next(stall)),
     ]
     _print(
         terminal,
@@ -44,7 +43,10 @@ def print_stall(terminal: Terminal, stall: Stall) -> None:
             _print(terminal, title, textwrap.wrap(visible(text), width))
 
 
-def _next(worst: Course) -> str:
+def _next(stall: Stall) -> str:
+    if stall.of_job:
+        return "If it still runs: rankdbg why -t TARGET says which rank holds up the others."
+    worst = stall.worst
     pid = f"pid {worst.who.pid}" if worst.who.pid is not None else "its process"
     where = f" on {worst.host}" if worst.host else ""
     return f"If it still runs: rankdbg why -t TARGET, or py-spy dump of {pid}{where}."

@@ -255,12 +255,13 @@ def failure_as_json(failure: Failure) -> dict[str, Any]:
 
 def stall_as_json(stall: Stall) -> dict[str, Any]:
     worst = stall.worst
-    ranks = {course.who.rank for course in stall.courses} - {None}
+    courses = () if stall.of_job else stall.courses
+    ranks = {course.who.rank for course in courses} - {None}
     return {
         "ranks": format_numbers(sorted(rank for rank in ranks if rank is not None)),
-        "process": worst.who.actor,
-        "pid": worst.who.pid,
-        "host": stall.host,
+        "process": "" if stall.of_job else worst.who.actor,
+        "pid": None if stall.of_job else worst.who.pid,
+        "host": "" if stall.of_job else stall.host,
         "stack": worst.now.rule.stack,
         "phase": phase_name(worst.now),
         "step": worst.now.step,
@@ -275,6 +276,9 @@ def stall_as_json(stall: Stall) -> dict[str, Any]:
 def stall_in_words(stall: Stall) -> str:
     """SglEngine rank 1 (node2) has written nothing for 50 min, in cuda graphs"""
     worst = stall.worst
+    if stall.of_job:
+        last = f"{phase_name(worst.now)}{step_text(worst.now)}, by {who_are(stall.courses)}"
+        return f"no step was logged for {duration(worst.silent or 0.0)}: the last is {last}"
     where = f" ({stall.host})" if stall.host else ""
     have = "have" if len(stall.courses) > 1 else "has"
     long = duration(worst.silent or 0.0)

@@ -178,7 +178,9 @@ class Clocks:
         ahead = self.corrections.get(pivot, Correction()).ahead
         zones = {pivot: ahead}
         for clock, own in times.items():
-            apart = [time - times[pivot][step] for step, time in own.items() if step in times[pivot]]
+            apart = [
+                time - times[pivot][step] for step, time in own.items() if step in times[pivot]
+            ]
             if apart and (zone := _zones(median(apart))) is not None:
                 zones[clock] = ahead + zone
         usual = 0.0 if pivot in self.corrections else mode(zones.values())
@@ -225,11 +227,15 @@ class Clocks:
 
 
 def _boot_of(scan: FileScan) -> float | None:
-    """When the kernel of this log was started, by the last line that tells it: clocks are set."""
-    for hit in reversed(scan.hits):
-        if hit.pattern == clues.BOOT and (found := clues.find(clues.BOOT_TIME, hit.text)):
-            return float(found["audit"] or found["rtc"]) - float(found["seconds"])
-    return None
+    """When the kernel of this log was started, by the last line that tells it: clocks are set. None
+    if most others tell something else: then they quote other times."""
+    told = [
+        float(found["audit"] or found["rtc"]) - float(found["seconds"])
+        for hit in scan.hits
+        if hit.pattern == clues.BOOT and (found := clues.find(clues.BOOT_TIME, hit.text))
+    ]
+    alike = [boot for boot in told if abs(boot - told[-1]) < NEAR]
+    return told[-1] if told and 2 * len(alike) > len(told) else None
 
 
 def _zones(difference: float) -> float | None:

@@ -75,7 +75,9 @@ class Identities:
             self._hosts |= labelled_hosts(scan)
         self._learn_names()
         told = {path: next(iter(hosts)) for path, hosts in own.items() if len(hosts) == 1}
-        self._paths = hosts_of_paths([scan.path for scan in scans], self._hosts, told)
+        paths = hosts_of_paths([scan.path for scan in scans], self._hosts, told)
+        # A folder may be called by the address of a host whose name is known.
+        self._paths = {path: self._of_address.get(host, host) for path, host in paths.items()}
         self._hosts |= {*self._paths.values()} - {""}
         if not self.tasks_are_agents:
             for host, ranks in self._tasks.items():
@@ -203,7 +205,9 @@ class Identities:
         for scan in scans:
             host = self.host_of_path(scan.path)
             for hit in scan.hits if host else ():
-                if hit.pattern == clues.LABELS and (found := clues.find(clues.RANK_LABEL, hit.text)):
+                if hit.pattern == clues.LABELS and (
+                    found := clues.find(clues.RANK_LABEL, hit.text)
+                ):
                     ranks.setdefault(host, set()).add(int(found["rank"]))
         known = [rank for own in ranks.values() for rank in own]
         if len(ranks) < 2 or len({*known}) < len(known):
@@ -267,6 +271,13 @@ class Identities:
         # A name with its domain, where hosts are called without.
         bare = re.match(r"[A-Za-z]", name) and not any("." in host for host in self._hosts)
         return short if short in self._hosts or bare else name
+
+    @cached_property
+    def pods(self) -> set[str]:
+        """Those that kubectl describes, where their ranks or logs are known, too."""
+        described = {pod for found in self._sections.values() for _, pod in found}
+        known = {self.host_of_rank(rank) for rank in self.ranks} | {*self._paths.values()}
+        return described & known
 
     @cached_property
     def rank_of_pod(self) -> dict[str, int]:

@@ -22,7 +22,7 @@ from rankdbg.verdicts.failures.same_events import (
     with_places,
     with_victims,
 )
-from rankdbg.verdicts.failures.subjects import read_subject
+from rankdbg.verdicts.failures.subjects import is_aged, read_subject
 from rankdbg.verdicts.failures.tracebacks import (
     Traceback,
     calm_line,
@@ -185,8 +185,16 @@ class LogFindings:
         made = []
         for finding in findings:
             after = bisect_right(offsets, finding.offset)
-            if not finding.exact and finding.until is None and after < len(stamped):
-                finding = replace(finding, until=stamped[after][1])
+            # Descriptions and tables of Kubernetes are in no order of time.
+            untimed = is_aged(finding.text) or self.identities.described_pod(
+                scan.path, finding.offset
+            )
+            is_open = not finding.exact and finding.until is None and not untimed
+            if is_open and after < len(stamped):
+                until = stamped[after][1]
+                # Of two hosts that write to one file, one clock may be behind the other.
+                if finding.time is None or until >= finding.time:
+                    finding = replace(finding, until=until)
             made.append(finding)
         return made
 

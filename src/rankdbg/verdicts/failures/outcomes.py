@@ -20,7 +20,7 @@ from rankdbg.verdicts.failures.events import Event, attempt_of
 from rankdbg.verdicts.failures.findings import PYTHON_ERROR
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities, Identity
-from rankdbg.verdicts.failures.subjects import pod_in
+from rankdbg.verdicts.failures.subjects import pod_in, row_pod
 from rankdbg.verdicts.failures.tracebacks import GOES_ON
 from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
 from rankdbg.verdicts.rules import clues
@@ -44,6 +44,7 @@ _VICTIM = re.compile(
     r"(?:[Kk]illed process|reaped process) \d+ \(([^)]+)\)|\btask=([^,]+),pid="
     r"|(?:^|\s)([^\s\[]+)\[\d+\]:? (?:segfault at|general protection|trap )"
 )
+_SLURM_STEP = re.compile(r"\b(?:StepId=|STEP )\d+\.(\d+)\b")
 # The id of a driver as a worker is that of its job, filled up.
 _RAY_JOB = re.compile(
     r"\b(?:job_id=(?=[0-9a-f]{8}\b)|worker id = (?=[0-9a-f]{8}f{48}))([0-9a-f]{8})"
@@ -90,6 +91,7 @@ class Outcomes:
         self._ray_jobs = {worker[1] for worker in workers if worker}
         self.progress: list[LoggedStep] = []
         self._recoveries: list[Recovery] = []
+        self._last_step: int | None = None  # of Slurm's job, of those that had trouble
         self._earlier_runs = earlier_runs(scans, clocks)
         for scan in scans:
             if scan.path in self._earlier_runs:
@@ -131,6 +133,8 @@ class Outcomes:
         return max((step for step, bad in steps.items() if not bad), default=None)
 
     def of(self, events: Iterable[Event]) -> list[Event]:
+        events = [*events]
+        self._last_step = max((step for e in events for step in _slurm_steps(e)), default=None)
         judged = self._without_strangers([self._refined(self._judged(e)) for e in events])
         judged = _since_the_first_attempt(judged)
         if any(event.tier and event.outcome == "fatal" for event in judged):
@@ -230,6 +234,11 @@ class Outcomes:
         job = _RAY_JOB.search(first.text)
         if job and self._ray_jobs and job[1] not in self._ray_jobs:
             return "another job of the same Ray cluster"
+        steps = _slurm_steps(event)
+        if steps and self._last_step is not None and max(steps) < self._last_step:
+            return "an earlier step of the Slurm job"
+        if self._is_of_another_pod(event):
+            return "another job's pod"
         if not is_kernel_file(first.path):
             return ""
         if self._is_of_another_process(event):
@@ -241,6 +250,17 @@ class Outcomes:
             if first.time > self.end + slack:
                 return "after this job had ended"
         return "long before the end of this log" if self._is_old_by_boot(event) else ""
+
+    def _is_of_another_pod(self, event: Event) -> bool:
+        """Tables of a namespace list everybody's pods. The job's are called alike, and some of them
+        have logs or are described."""
+        pods = {row_pod(finding.text) for finding in event.findings}
+        own = self._identities.pods
+        if "" in pods or not own:
+            return False
+        return not any(
+            pod.partition("-")[0] == known.partition("-")[0] for pod in pods for known in own
+        )
 
     def _is_of_another_process(self, event: Event) -> bool:
         """Of OOM kills and crashes the pid is known, and mostly those of the job are, too."""
@@ -308,7 +328,9 @@ class Outcomes:
         if recovery.path == first.path:
             return recovery.offset < first.offset
         known = recovery.time is not None and first.time is not None and first.comparable
-        return known and first.exact and (recovery.time or 0.0) < (first.time or 0.0)
+        # Of a line without a clock, the one above it says not before when it was written.
+        is_sure = first.exact or event.tier >= 2
+        return known and is_sure and (recovery.time or 0.0) < (first.time or 0.0)
 
     def _steps_after(self, event: Event) -> str:
         """The last step that was done when it was over; `` if they are too few to tell."""
@@ -396,6 +418,12 @@ class Outcomes:
         own = (h for h in usual if self._identities.speaker(scan.path, h).pid == writer.pid)
         last = next(own, None)
         return self._clocks.time(scan.path, last) if last else None
+
+
+def _slurm_steps(event: Event) -> set[int]:
+    """The numbers of the steps that its lines name."""
+    texts = (line for f in event.findings for line in (f.text, *f.beside))
+    return {int(found[1]) for text in texts for found in _SLURM_STEP.finditer(text)}
 
 
 def _since_the_first_attempt(judged: Sequence[Event]) -> list[Event]:

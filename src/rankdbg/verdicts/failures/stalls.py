@@ -16,10 +16,12 @@ from rankdbg.verdicts.failures.job_phases import Course
 
 @dataclass(frozen=True)
 class Stall:
-    """`waiting`: those whose silence it explains."""
+    """`waiting`: those whose silence it explains. `of_job`: no step is done any more, and nothing says
+    which rank holds up the others: often only one of them writes."""
 
     courses: tuple[Course, ...]
     waiting: tuple[Course, ...]
+    of_job: bool = False
 
     @property
     def worst(self) -> Course:
@@ -50,7 +52,9 @@ def find_stall(courses: Sequence[Course]) -> Stall | None:
     stalled = tuple(course for course in courses if course.stalled)
     if not stalled or _goes_on(courses, stalled):
         return None
-    return Stall(stalled, tuple(course for course in courses if course.waits))
+    waiting = tuple(course for course in courses if course.waits)
+    peers = [other for course in stalled for other in waiting if _are_peers(course, other)]
+    return Stall(stalled, waiting, all(each.now.rule.repeats for each in stalled) and not peers)
 
 
 def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
@@ -66,6 +70,10 @@ def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
         for course in stalled
         for other in steps
     )
+
+
+def _are_peers(one: Course, other: Course) -> bool:
+    return (one.now.rule.stack, one.who.actor) == (other.now.rule.stack, other.who.actor)
 
 
 def _peers(courses: Sequence[Course]) -> list[list[Course]]:

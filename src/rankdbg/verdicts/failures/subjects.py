@@ -19,6 +19,22 @@ _POD = re.compile(
 _ROW = re.compile(r"(?:^|\s)pod/(?P<host>[a-z0-9][a-z0-9.-]*)\s")  # of kubectl get events
 
 
+_AGED = re.compile(
+    r"^\s*(?:<unknown>|(?:\d{1,4}[smhd])+(?: \(x\d+ over \S+\))?)\s+(?:Normal|Warning)\s"
+)
+
+
+def is_aged(text: str) -> bool:
+    """Whether it is a row of events that says only how long ago each was."""
+    return bool(_AGED.match(text))
+
+
+def row_pod(text: str) -> str:
+    """The pod of a row of kubectl get events, or ``."""
+    found = _ROW.search(text)
+    return found["host"] if found else ""
+
+
 def pod_in(text: str) -> str:
     """The pod or node of which an event of Kubernetes tells, or ``."""
     found = _POD.search(text)
