@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from rankdbg.logs.patterns import FileScan
 from rankdbg.logs.speakers import rank_of_file
@@ -28,6 +29,7 @@ _AROUND_HOST = re.compile(
 )
 # One file for each rank of a host: gpu3-r5.log, gpu3_rank5.log, gpu3-gpu5.log
 _RANK_BEHIND_HOST = re.compile(r"(?i)^(.*\d.*?)[-_.](?:r|rank|gpu|lr|local_?rank)[-_.]?\d+$")
+_POD_FOLDER = re.compile(r"[a-z0-9][a-z0-9-]*_(?P<pod>[a-z0-9][a-z0-9.-]*)_[0-9a-f-]{4,36}$")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
 LABEL = re.compile(r"^([A-Za-z][\w.-]*?): ")
 _LEAST_HOSTS = 2
@@ -58,7 +60,9 @@ def hosts_of_paths(
         known = [part for part in [*parts[:-1], bare, stem] if part in named]
         known = known or [name for name in _beginnings(stem) if name in named]
         folders = [part for part in [*parts[:-1], stem] if part in alike]
-        if not known and stem in real:
+        if pod := _pod_of_folder(parts):
+            found[path] = pod
+        elif not known and stem in real:
             found[path] = real[stem]
         elif known or folders:
             found[path] = (known or folders)[-1]
@@ -70,6 +74,13 @@ def hosts_of_paths(
         elif stem and is_kernel_file(path) and _is_name(stem) and stem != parts[-1]:
             found[path] = stem
     return found
+
+
+def _pod_of_folder(parts: Sequence[str]) -> str:
+    """As a kubelet keeps logs: pods/NAMESPACE_POD_UID/container/0.log"""
+    folders = (part for above, part in pairwise(parts) if above == "pods")
+    found = next(filter(None, map(_POD_FOLDER.match, folders)), None)
+    return found["pod"] if found else ""
 
 
 def _folders_of_all(paths: Sequence[str]) -> set[str]:

@@ -489,6 +489,8 @@ def _is_same_process(recovery: Recovery, event: Event) -> bool:
     writer = event.first.writer
     if recovery.writer.rank is not None and writer.rank is not None:
         return recovery.writer.rank == writer.rank
+    if None not in (recovery.writer.pid, writer.pid) and recovery.writer.pid != writer.pid:
+        return False
     return recovery.path == event.first.path
 
 

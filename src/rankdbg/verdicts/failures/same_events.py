@@ -87,7 +87,10 @@ def with_places(findings: list[Finding]) -> list[Finding]:
             near = [f for f in placed if abs(f.line - finding.line) <= BESIDE]
             near = [f for f in near if f.named] or ([] if told_by_other else near)
             if near:
-                finding = replace(finding, host=near[0].host, ranks=near[0].ranks, pid=near[0].pid)
+                placed_by = min(near, key=lambda other: abs(other.line - finding.line))
+                finding = replace(
+                    finding, host=placed_by.host, ranks=placed_by.ranks, pid=placed_by.pid
+                )
         made.append(finding)
     return made
 

@@ -52,3 +52,20 @@ def test_falling_behind(tmp_path: Path) -> None:
 def test_a_little_later(tmp_path: Path) -> None:
     """A few seconds may be the work itself."""
     assert ahead(tmp_path, lambda n: 2) == 0
+
+
+def test_bars_have_no_clock(tmp_path: Path) -> None:
+    """A progress bar has the clock of some line above it, which is that of an earlier step."""
+    scanner = Scanner(RULES.patterns(), CLOCK)
+    scans: list[FileScan] = []
+    for rank in range(3):
+        lines = []
+        for n in range(20):
+            own = steps(rank, 1)[0].replace("10:00:00", clock(100 + 10 * n))
+            bar = [f"Epoch 0:   2%|▏         | {n + 1}/40000 [00:19<25:31:20]"] * (rank == 2)
+            lines += [own.replace("step: 0", f"step: {n}"), *bar]
+        log = tmp_path / f"rank_{rank}.log"
+        log.write_text("\n".join(lines) + "\n")
+        scans.append(scanner.scan(str(log)))
+    clocks = Clocks(scans, RULES, Origins(scans), 2026)
+    assert {clocks.ahead(scan.path, scan.hits[-1]) for scan in scans} == {0.0}
