@@ -6,8 +6,7 @@ BIN := $(VENV)/bin
 # These very versions: a new ruff, pytest or Ray must not turn a green commit red. `make pins` raises them.
 PINS := tests/constraints.txt
 INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
-# More than processors: many tests wait for seconds to pass.
-WORKERS := -n 6 --dist loadfile --no-loadscope-reorder
+WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 GATE = $(BIN)/python tests/gate.py $(WORKERS)
 
 .PHONY: help demo check unit test test-all gate compiled lint coverage bench format docs reference gallery transcripts page pins clean
