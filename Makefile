@@ -21,7 +21,7 @@ check: $(VENV)/.checked-with ## ruff, mypy and the quick unit tests: no torch, R
 	@$(MAKE) --no-print-directory -j 2 lint unit
 
 unit: $(VENV)/.checked-with
-	$(BIN)/pytest -n 2 --without-torch -m "not slow and not extra" tests/unit
+	$(BIN)/pytest -n 3 --without-torch -m "not slow and not extra" tests/unit
 
 test: $(VENV)/.tested-with ## install what the tests need, and run them
 	@$(MAKE) --no-print-directory -j 2 lint compiled
@@ -35,10 +35,16 @@ gate: compiled
 	$(GATE)
 
 # Compiled once: each of some thousand processes that the tests start would compile what it imports,
-# and each of pytest's would rewrite all tests, where PYTHONDONTWRITEBYTECODE is set.
+# and each of pytest's would rewrite all tests, where PYTHONDONTWRITEBYTECODE is set. What has not
+# changed since the last time needs nothing.
+COMPILED := $(VENV)/.compiled
 compiled: $(VENV)/.tested-with
 	@$(BIN)/python -m compileall -qq -j 0 src tests || true
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -qq --collect-only >/dev/null || true
+	@since=; [ ! $(COMPILED) -nt $(VENV)/.tested-with ] || since='-newer $(COMPILED)'; \
+	touch $(COMPILED).now; \
+	find tests \( -name 'test_*.py' -o -name conftest.py \) $$since \
+	  | PYTHONDONTWRITEBYTECODE= xargs -r $(BIN)/pytest -qq --collect-only >/dev/null || true; \
+	mv $(COMPILED).now $(COMPILED)
 
 lint: $(VENV)/.checked-with ## ruff and mypy
 	$(BIN)/ruff check .

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import random
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,18 +19,27 @@ from rankdbg.frontends import cli
 from waiting import TEST_SECONDS
 
 
+@pytest.fixture(scope="module")
+def saved_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot of a job of three ranks that has ended since: the job is watched for seconds."""
+    scratch = tmp_path_factory.mktemp("saved")
+    job = Job(f"saved-{os.urandom(3).hex()}", scratch)
+    try:
+        job.start_ranks(
+            "waits", "waits_elsewhere", "waits", env={"MY_API_KEY": "hunter2", "PLAIN": "visible"}
+        )
+        job.wait_at("waits", "waits_elsewhere", "waits")
+        result = job.cli("save", scratch / "a snapshot — é")
+        assert result.returncode == 0, result.stderr
+    finally:
+        job.end()
+    return scratch / "a snapshot — é"
+
+
 @pytest.fixture
-def saved(job: Job, tmp_path: Path) -> Path:
-    """A snapshot of a job of three ranks that has ended since."""
-    job.start_ranks(
-        "waits", "waits_elsewhere", "waits", env={"MY_API_KEY": "hunter2", "PLAIN": "visible"}
-    )
-    job.wait_at("waits", "waits_elsewhere", "waits")
-    directory = tmp_path / "a snapshot — é"
-    result = job.cli("save", directory)
-    assert result.returncode == 0, result.stderr
-    job.end()
-    return directory
+def saved(saved_once: Path, tmp_path: Path) -> Path:
+    """A copy, with which a test may do what it likes."""
+    return shutil.copytree(saved_once, tmp_path / saved_once.name)
 
 
 def look(directory: Path, *words: object) -> dict:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rankdbg.clusters.snapshot import require_new
 from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.results import Result
@@ -44,6 +45,7 @@ class SavedJob(Result):
 
 def save_job(session: Session, job: str | None, directory: str | Path) -> SavedJob:
     """`directory`: a new one."""
+    require_new(Path(directory))  # before the job is watched for seconds
     ranks = session.job(job, where=True)
     # A verdict needs what has happened over some time, which is gone when a snapshot is read.
     found = judge_ranks(session, ranks, ranks, load_hang_rules())

@@ -40,8 +40,8 @@ VERSION = 1
 # --- writing ------------------------------------------------------------------------------
 
 
-def save(directory: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> None:
-    """Write a snapshot atomically; only this user can read it."""
+def require_new(directory: Path) -> None:
+    """Raises an error if no snapshot can be written there."""
     if not directory.name:
         raise SnapshotError(f"cannot write to {str(directory)!r}", hint="use a new directory")
     try:
@@ -50,6 +50,11 @@ def save(directory: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> 
         raise SnapshotError(f"cannot write {directory}: {error.strerror}") from None
     if there:
         raise SnapshotError(f"{directory} already exists", hint="use a new directory")
+
+
+def save(directory: Path, target: str, asked: Mapping[str, Iterable[Asked]]) -> None:
+    """Write a snapshot atomically; only this user can read it."""
+    require_new(directory)
     partial = directory.with_name(f".{directory.name}.partial-{os.getpid()}")
     try:
         private_files.make_directory(directory.parent)
