@@ -70,6 +70,16 @@ def _torchrun() -> list[str]:
     ]
 
 
+def write_stall(folder: Path) -> None:
+    """Eight ranks train; one does not log the last step of the others. A monitor writes on."""
+    for rank in range(RANKS):
+        done = STEPS - (rank == 2)
+        lines = [_titan(60 + step, _step(step)) for step in range(1, done + 1)]
+        _write(folder / f"attempt_0/{rank}/stderr.log", [f"[rank{rank}]:{line}" for line in lines])
+    minutes = [f"{_time(60.0 * minute)} INFO gpu util 100" for minute in range(71)]
+    _write(folder / "monitor.log", minutes)
+
+
 def write_spans(folder: Path) -> None:
     """Structured logs of four ranks; rank 2 has not returned from its fifth step."""
     begun = datetime(2026, 3, 1, 8, 0, tzinfo=timezone.utc).timestamp()

@@ -8,7 +8,9 @@ import json
 from stories import GPUS, Story
 
 ONE = ("node-1",)
-CORRUPT = "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+CORRUPT = (
+    "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory"
+)
 
 
 def _job(*modes: str, rank: int | None = None, host: str = "", until: float = 160.0) -> Story:
@@ -77,7 +79,9 @@ def cancelled_by_its_user() -> Story:
         second = 60.0 + step
         story.put(path, second, f"0: Epoch 0:   2%|▏         | {step}/40000 [00:19<25:31:20, 0.43it/s, v_num=2310, train/loss=2.6]")  # fmt: skip
         if step % 20 == 0:
-            story.put(path, second, f"0: {story.clock(second)} stats rank=0 step={step} tok/s=21561")
+            story.put(
+                path, second, f"0: {story.clock(second)} stats rank=0 step={step} tok/s=21561"
+            )
     story.put(path, 600.5, "3: node-1:61403:62353 [3] transport/net_ib.cc:117 NCCL WARN NET/IB : mlx5_3:1 Got async event : port error")  # fmt: skip
     story.put(path, 1665, f"slurmstepd: error: *** STEP 81.0 ON node-1 CANCELLED AT {story.at(1665):%Y-%m-%dT%H:%M:%S} ***")  # fmt: skip
     for rank in range(GPUS):
@@ -195,7 +199,9 @@ def ranks_behind_a_file_server() -> Story:
     audits = ((1_777_349_171, 900_000), (1_777_312_853, 900_100), (1_777_389_940, 900_200))
     for quoted, boot in audits:
         story.put("node-2/dmesg.txt", 1, f"[{boot}.146103] audit: type=1400 audit({quoted}.221:61): apparmor=STATUS")  # fmt: skip
-    story.put("node-2/dmesg.txt", 310, "[986147.210413] nfs: server nas2 not responding, still trying")
+    story.put(
+        "node-2/dmesg.txt", 310, "[986147.210413] nfs: server nas2 not responding, still trying"
+    )
     for rank in story.others(*range(8, 16)):
         story.timeout(rank, 2200)
     return story
@@ -276,7 +282,9 @@ def pods_as_a_kubelet_keeps_them() -> Story:
         for step in range(1, 12):
             story.put(path, 60.0 + 5 * step, f"[rank{rank}]: {story.clock(60 + 5 * step)} step {step} | loss 2.1 | gnorm 0.5")  # fmt: skip
         if rank == 9:
-            story.put(path, 130, f"[rank9]: {story.clock(130)} RuntimeError: can't start new thread")
+            story.put(
+                path, 130, f"[rank9]: {story.clock(130)} RuntimeError: can't start new thread"
+            )
     return story
 
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ray_cluster import RayCluster
-from transcripts.crash_logs import write_crash, write_spans
+from transcripts.crash_logs import write_crash, write_spans, write_stall
 from transcripts.machine import HOME, copy_here, end, hide_kernel_log, memory_limit, start
 from transcripts.scenario import NotRun, Play, Scene, cut_lines, first, wait_until
 
@@ -17,9 +17,11 @@ OUT_OF_MEMORY = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to a
 def after_the_end(play: Play) -> None:
     write_crash(Path("logs"))
     write_spans(Path("outputs"))
+    write_stall(Path("stalled"))
     play.run("The job failed: cuda_oom on rank 3, 2026-03-01 10:40:59")
     play.run("root cuda_oom 3")
     play.run("torchtitan")
+    play.run("rank 2 has written nothing for 59 min")
     play.run("rank 2: torchtitan, step 5, fwd_bwd_start")
     play.run("OutOfMemoryError", keep=cut_lines)
     play.run("logged by rank 3", keep=cut_lines)
@@ -78,6 +80,7 @@ SCENARIO = [
             "rankdbg doctor logs",
             "rankdbg doctor logs --json",
             "rankdbg phases logs",
+            "rankdbg doctor stalled",
             "rankdbg doctor outputs",
             "rankdbg logs logs",
             "rankdbg logs 3",

@@ -28,7 +28,9 @@ _RANK_IN_LINE = [
     re.compile(r"\((?:VllmWorker )?rank=(\d+)\b"),
     re.compile(r"\b[Rr]ank[ =:](\d+)\s?[\]:]"),
     re.compile(r"\(Worker(?:_PP\d+)?_TP(\d+)(?:_EP\d+)? pid="),
-    re.compile(r"^(?:[\w.-]{1,60} +\| )?\S{0,40}\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:,\d+)? TP(\d+)\]"),
+    re.compile(
+        r"^(?:[\w.-]{1,60} +\| )?\S{0,40}\[?\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:,\d+)? TP(\d+)\]"
+    ),
 ]
 # What each of them, and the next two, have: most lines have none of it.
 _MAY_TELL = re.compile(r"ank|ANK|TP\d|<std|\d\]:")

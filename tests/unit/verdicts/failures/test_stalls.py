@@ -133,7 +133,9 @@ def test_engine_in_the_middle_of_its_start(tmp_path: Path) -> None:
         _says(121, second, bar),
     )
     worker = "node1/logs/worker-9414bf801f10363310a8d8d4f4e472cfa93d374447ec54b4eec83b52-02000000-9921.err"  # fmt: skip
-    story.put(worker, 120, f"[{story.at(120):%Y-%m-%d %H:%M:%S} TP3] Capture cuda graph begin.", bar)
+    story.put(
+        worker, 120, f"[{story.at(120):%Y-%m-%d %H:%M:%S} TP3] Capture cuda graph begin.", bar
+    )
     stall = stalled(story, tmp_path)
     assert [(course.who.actor, course.who.pid) for course in stall.courses] == [("SglEngine", 9921)]
     rows = LogDiagnosis.of(given_logs([str(tmp_path)], RULES.patterns()).scan(), RULES, None).phases
