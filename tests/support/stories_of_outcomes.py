@@ -155,6 +155,32 @@ def overflow_in_a_file_of_two_hosts() -> Story:
     return story
 
 
+def retried_beside_the_newest_steps() -> Story:
+    """The last lines of two ranks say that they try again, and all ranks do their steps."""
+    story = _job(until=400)
+    for rank in (2, 7):
+        story.put(story.err(rank), 398, f"{story.clock(398)} [rank{rank}] WARNING eval: CUDA out of memory. Tried to allocate 6.00 GiB. GPU {rank} has a total capacity of 79.11 GiB of which 3.21 GiB is free. -> micro batch 16 -> 8, retrying")  # fmt: skip
+    return story
+
+
+def replica_whose_worker_hangs() -> Story:
+    """One of two servers hangs; the other had died an hour before, and was started again."""
+    story = Story(("vllm_worker_hang",), hosts=ONE)
+
+    def put(name: str, second: float, line: str) -> None:
+        story.put(f"logs/{name}.log", second, f"{name}-1  | {line}")
+
+    def clock(second: float) -> str:
+        return f"{story.at(second):%m-%d %H:%M:%S}"
+
+    put("vllm-a", 60, f"(EngineCore_DP0 pid=270) ERROR {clock(60)} [multiproc_executor.py:154] Worker proc VllmWorker-3 died unexpectedly, shutting down executor.")  # fmt: skip
+    put("vllm-a", 160, f"(APIServer pid=1) INFO {clock(160)} Application startup complete.")
+    put("vllm-b", 3600, f"(EngineCore_DP0 pid=291) INFO {clock(3600)} [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging")  # fmt: skip
+    put("vllm-b", 3900, f"(EngineCore_DP0 pid=291) ERROR {clock(3900)} [core.py:710] EngineCore encountered a fatal error.")  # fmt: skip
+    put("vllm-b", 3900, f"(APIServer pid=1) ERROR {clock(3900)} [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")  # fmt: skip
+    return story
+
+
 # --- whose it was -----------------------------------------------------------------------------------
 
 
@@ -298,6 +324,8 @@ STORIES_OF_OUTCOMES = [
     load_that_was_given_up,
     hosts_whose_ranks_time_out_hours_apart,
     overflow_in_a_file_of_two_hosts,
+    retried_beside_the_newest_steps,
+    replica_whose_worker_hangs,
     link_of_one_host,
     loss_that_json_calls_infinity,
     ranks_behind_a_file_server,

@@ -28,6 +28,7 @@ HEAD = 240  # of a line's beginning, where its prefixes are
 STAMP_BEFORE = 4 << 10  # how far back a clock is looked for
 STRIDE = 64 << 10  # the first step through a file; each is twice as long as the one before
 SAMPLED = 4 << 10  # of each step through a file, where only samples of a pattern are wanted
+SAMPLED_LINES = 4  # with one of its literals, of such a sample
 MOST_SAMPLES = 400  # lines of a pattern that samples have found
 AGAIN = 32  # after this many steps, grams are chosen again if the log has changed
 ENOUGH = 256 << 10  # with such a step, the file is worth choosing grams for it
@@ -242,7 +243,7 @@ class _Reading:
             known = len(self.full), len(self._useless)
             self._look(self._done, stop)
             if sought := self._scanner.sampled & self.full:
-                self._look(max(self._done, stop - SAMPLED), stop, sought)
+                self._look(max(self._done, stop - SAMPLED), stop, sought, most=SAMPLED_LINES)
                 self._thin_out(sought)
             changed = known != (len(self.full), len(self._useless))
             self._strides += 1
@@ -263,14 +264,21 @@ class _Reading:
                     del self.hits[place, name]
                 del places[1::2]
 
-    def _look(self, start: int, until: int, full: frozenset[str] = frozenset()) -> None:
+    def _look(
+        self, start: int, until: int, full: frozenset[str] = frozenset(), most: int = -1
+    ) -> None:
         """Gathers the needles of each line; a line is dealt with when the next one begins. `full`:
-        patterns that are full, and of which alone more lines are wanted; empty: of all others."""
+        patterns that are full, and of which alone more lines are wanted; empty: of all others.
+        `most`: lines that are dealt with."""
         span, found = (0, 0), list[tuple[bytes, int]]()
+        left = most
         for needle, place in chain(self._needles(start, until, full), [(b"", until)]):
             if not needle or not span[0] <= place < span[1]:
                 if found:
                     self._deal_with(span, found, full)
+                    left -= 1
+                if not left:
+                    return
                 if needle:
                     span, found = self._span(place), []
             found.append((needle, place))
@@ -292,6 +300,8 @@ class _Reading:
         patterns, halves = self._scanner.patterns, self._scanner.halves
         if literals := {needle for needle, _ in found if needle in patterns}:
             self._keep(span, literals, self._buffer[span[0] : span[1]], full)
+        if full and full <= self._scanner.sampled:
+            return  # lines of which samples are taken are not looked for in pieces
         for half, place in found:
             if half in halves and half not in self._useless:
                 mended = [*halves.mend(self._buffer, span, half, place)]

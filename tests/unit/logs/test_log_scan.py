@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
 import os
 import random
@@ -226,6 +227,23 @@ def test_grams_hide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("rankdbg.logs.scan.ENOUGH", 1 << 40)
     assert with_grams.hits == scan(log, BOOM, JAM, STEP).hits
     assert len(with_grams.hits) > 60
+
+
+def test_samples_of_lines_that_stand_everywhere(tmp_path: Path) -> None:
+    """Of a pattern that is full: some lines from all over the file, few however long it is, also
+    where its end has none. A pattern of which nobody wants samples has its first lines alone."""
+    steps = "".join(f"step {n} loss 2.31 and so on and on\n" for n in range(200_000))
+    path = tmp_path / "long.log"
+    path.write_text(steps + "frame of a trace\n" * 20_000)
+    wanted = Pattern("step", (("step ", ""),), limit=20, torn=False, sampled=True)
+    other = Pattern("loss", (("loss ", ""),), limit=20, torn=False)
+    hits = Scanner([wanted, other]).scan(str(path)).hits
+    places = [hit.offset for hit in hits if hit.pattern == "step"]
+    assert len(places) < 500
+    gaps = [later - earlier for earlier, later in itertools.pairwise(places)]
+    assert max(gaps) < 3 << 20
+    assert places[-1] > len(steps) - (1 << 20)
+    assert len([hit for hit in hits if hit.pattern == "loss"]) == 20
 
 
 def test_many_equal_lines(tmp_path: Path) -> None:

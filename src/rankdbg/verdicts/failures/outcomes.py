@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rankdbg.logs.patterns import FileScan, Hit
-from rankdbg.logs.places import ray_worker
 from rankdbg.verdicts.failures.clocks import Clocks, step_hits, step_of
-from rankdbg.verdicts.failures.earlier_runs import ANY_ZONE, earlier_runs, first_stamp
+from rankdbg.verdicts.failures.earlier_runs import earlier_runs, first_stamp
 from rankdbg.verdicts.failures.events import Event, attempt_of
 from rankdbg.verdicts.failures.findings import PYTHON_ERROR
+from rankdbg.verdicts.failures.foreign_events import ForeignEvents
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities, Identity
-from rankdbg.verdicts.failures.subjects import pod_in, row_pod
+from rankdbg.verdicts.failures.subjects import pod_in
 from rankdbg.verdicts.failures.tracebacks import GOES_ON
 from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
 from rankdbg.verdicts.rules import clues
@@ -33,22 +33,7 @@ STEPS_AFTER = 2  # different ones, before a job counts as running again
 SOON = 20.0  # seconds: lines of others are written so much later, though nothing goes on
 # A process that writes so long after an exception has caught it.
 LIVES_ON = 60.0
-AROUND_JOB = 600.0
 BELOW = 60  # lines of one message
-# Programs whose death by the OOM killer may be a job's.
-_OF_JOBS = re.compile(
-    r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node|deepspeed|accel|srun"
-    r"|slurm|bash|sh$|mpi|orted|main|worker|[A-Z]\w+(Actor|Worker|Dict)"
-)
-_VICTIM = re.compile(
-    r"(?:[Kk]illed process|reaped process) \d+ \(([^)]+)\)|\btask=([^,]+),pid="
-    r"|(?:^|\s)([^\s\[]+)\[\d+\]:? (?:segfault at|general protection|trap )"
-)
-_SLURM_STEP = re.compile(r"\b(?:StepId=|STEP )\d+\.(\d+)\b")
-# The id of a driver as a worker is that of its job, filled up.
-_RAY_JOB = re.compile(
-    r"\b(?:job_id=(?=[0-9a-f]{8}\b)|worker id = (?=[0-9a-f]{8}f{48}))([0-9a-f]{8})"
-)
 
 
 @dataclass(frozen=True)
@@ -87,11 +72,9 @@ class Outcomes:
         self._scans = {scan.path: scan for scan in scans}
         self._identities = identities
         self._clocks = clocks
-        workers = (ray_worker(scan.path.rpartition("/")[2]) for scan in scans)
-        self._ray_jobs = {worker[1] for worker in workers if worker}
         self.progress: list[LoggedStep] = []
         self._recoveries: list[Recovery] = []
-        self._last_step: int | None = None  # of Slurm's job, of those that had trouble
+        self._foreign: ForeignEvents | None = None
         self._earlier_runs = earlier_runs(scans, clocks)
         for scan in scans:
             if scan.path in self._earlier_runs:
@@ -134,12 +117,21 @@ class Outcomes:
 
     def of(self, events: Iterable[Event]) -> list[Event]:
         events = [*events]
-        self._last_step = max((step for e in events for step in _slurm_steps(e)), default=None)
-        judged = self._without_strangers([self._refined(self._judged(e)) for e in events])
+        self._foreign = ForeignEvents(
+            events, self._identities, self._scans, self._earlier_runs, self.begin, self.end
+        )
+        judged = self._foreign.without_strangers([self._refined(self._judged(e)) for e in events])
         judged = _since_the_first_attempt(judged)
         if any(event.tier and event.outcome == "fatal" for event in judged):
             return judged
         return [self._repeated(event) for event in judged]
+
+    def made_steps_at(self, events: Sequence[Event]) -> bool:
+        """Whether the job's last step is about as new as the last of these."""
+        times = [event.last_time for event in events]
+        last = self.last_step
+        known = [time for time in times if time is not None]
+        return last is not None and len(known) == len(times) and last >= max(known) - SOON
 
     def are_being_repeated(self, events: Sequence[Event]) -> bool:
         """Whether these are attempts that processes will make again, while another process of the
@@ -197,7 +189,7 @@ class Outcomes:
     # --- what became of one -----------------------------------------------------------------
 
     def _judged(self, event: Event) -> Event:
-        if why := self._foreign(event):
+        if self._foreign is not None and (why := self._foreign.why(event)):
             return replace(event, outcome="foreign", why=why)
         if event.first.calm:
             return replace(event, outcome="handled", why=event.first.calm)
@@ -226,78 +218,6 @@ class Outcomes:
         finished = {r.writer.rank for r in self._recoveries if "*" in r.rule.of} - {None}
         trained = any(done.rank == rank for done in self.progress)
         return len(finished) >= LEAST_FINISHED and rank not in finished and trained
-
-    def _foreign(self, event: Event) -> str:
-        first = event.first
-        if first.path in self._earlier_runs:
-            return "an earlier run"
-        job = _RAY_JOB.search(first.text)
-        if job and self._ray_jobs and job[1] not in self._ray_jobs:
-            return "another job of the same Ray cluster"
-        steps = _slurm_steps(event)
-        if steps and self._last_step is not None and max(steps) < self._last_step:
-            return "an earlier step of the Slurm job"
-        if self._is_of_another_pod(event):
-            return "another job's pod"
-        if not is_kernel_file(first.path):
-            return ""
-        if self._is_of_another_process(event):
-            return "a process of another job"
-        if first.time is not None and self.begin is not None and self.end is not None:
-            slack = AROUND_JOB if first.comparable else ANY_ZONE
-            if first.time < self.begin - slack:
-                return "before this job began"
-            if first.time > self.end + slack:
-                return "after this job had ended"
-        return "long before the end of this log" if self._is_old_by_boot(event) else ""
-
-    def _is_of_another_pod(self, event: Event) -> bool:
-        """Tables of a namespace list everybody's pods. The job's are called alike, and some of them
-        have logs or are described."""
-        pods = {row_pod(finding.text) for finding in event.findings}
-        own = self._identities.pods
-        if "" in pods or not own:
-            return False
-        return not any(
-            pod.partition("-")[0] == known.partition("-")[0] for pod in pods for known in own
-        )
-
-    def _is_of_another_process(self, event: Event) -> bool:
-        """Of OOM kills and crashes the pid is known, and mostly those of the job are, too."""
-        kind, of_kernel = event.rule.kind, is_kernel_file(event.first.path)
-        if event.ranks or not (kind == "host_memory" or (kind == "crash" and of_kernel)):
-            return False
-        if event.first.pid in self._identities.pids:
-            return False
-        texts = [finding.text for finding in event.findings]
-        texts += [line for finding in event.findings for line in finding.beside]
-        names = [name for text in texts for name in _victims(text)]
-        return bool(names) and not any(map(_OF_JOBS.match, names))
-
-    def _without_strangers(self, judged: list[Event]) -> list[Event]:
-        """Where the pids of all ranks are known, and a rank has failed by itself, the kernel has killed
-        somebody else's process."""
-        own = any(e.outcome == "fatal" and e.ranks and e.tier <= 1 for e in judged)
-        if not own or not self._identities.knows_all_pids:
-            return judged
-        why = "none of this job's ranks"
-        return [
-            replace(e, outcome="foreign", why=why) if self._is_kill_of_a_stranger(e) else e
-            for e in judged
-        ]
-
-    def _is_kill_of_a_stranger(self, event: Event) -> bool:
-        kill = event.rule.kind == "host_memory" and is_kernel_file(event.first.path)
-        pid = event.first.pid
-        return kill and not event.ranks and pid is not None and pid not in self._identities.pids
-
-    def _is_old_by_boot(self, event: Event) -> bool:
-        """Of a log whose clock counts from the boot, only how long before its end is known."""
-        scan, at = self._scans.get(event.first.path), _since_boot(event.first.text)
-        last = _since_boot(scan.ending) if scan is not None else None
-        if at is None or last is None or self.begin is None or self.end is None:
-            return False
-        return last - at > self.end - self.begin + ANY_ZONE
 
     def _is_recovery(self, recovery: Recovery, event: Event) -> bool:
         rule, last = recovery.rule, event.findings[-1]
@@ -420,12 +340,6 @@ class Outcomes:
         return self._clocks.time(scan.path, last) if last else None
 
 
-def _slurm_steps(event: Event) -> set[int]:
-    """The numbers of the steps that its lines name."""
-    texts = (line for f in event.findings for line in (f.text, *f.beside))
-    return {int(found[1]) for text in texts for found in _SLURM_STEP.finditer(text)}
-
-
 def _since_the_first_attempt(judged: Sequence[Event]) -> list[Event]:
     """An elastic launcher starts the ranks again. What has ended the last attempt too was not
     overcome by that: it has failed since the first attempt that it ended."""
@@ -489,15 +403,9 @@ def _is_same_process(recovery: Recovery, event: Event) -> bool:
     writer = event.first.writer
     if recovery.writer.rank is not None and writer.rank is not None:
         return recovery.writer.rank == writer.rank
-    if None not in (recovery.writer.pid, writer.pid) and recovery.writer.pid != writer.pid:
+    pids = {recovery.writer.pid, writer.pid}
+    # Ray's driver copies the lines of all actors; a container's log is of one server.
+    copied = recovery.text.startswith("(") and event.first.text.startswith("(")
+    if copied and None not in pids and len(pids) > 1:
         return False
     return recovery.path == event.first.path
-
-
-def _since_boot(line: str) -> float | None:
-    found = clues.find(clues.SINCE_BOOT, line)
-    return float(found["seconds"]) if found else None
-
-
-def _victims(text: str) -> list[str]:
-    return [next(filter(None, found.groups())) for found in _VICTIM.finditer(text)]

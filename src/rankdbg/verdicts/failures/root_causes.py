@@ -137,6 +137,8 @@ def _that_count(events: list[Event], outcomes: Outcomes) -> list[Event]:
     own = [event for event in events if not event.rule.never_alone]
     if not own or outcomes.are_being_repeated(own):
         return []
+    if all(event.is_retried for event in own) and outcomes.made_steps_at(own):
+        return []
     is_under_way = bool(outcomes.progress)
     loud = [event for event in events if not event.rule.quiet] or events
     return [event for event in loud if not event.rule.weak] or ([] if is_under_way else loud)

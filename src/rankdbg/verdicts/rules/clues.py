@@ -133,7 +133,6 @@ PATTERNS = [
         limit=64,
         looks=64,
         numbered=False,
-        sampled=True,
         torn=False,
     ),
     Pattern(
