@@ -175,6 +175,13 @@ def replica_whose_worker_hangs() -> Story:
 
     put("vllm-a", 60, f"(EngineCore_DP0 pid=270) ERROR {clock(60)} [multiproc_executor.py:154] Worker proc VllmWorker-3 died unexpectedly, shutting down executor.")  # fmt: skip
     put("vllm-a", 160, f"(APIServer pid=1) INFO {clock(160)} Application startup complete.")
+    for name in ("vllm-a", "vllm-b"):
+        for second in (
+            0,
+            *range(200, 3600, 60),
+            *(range(3600, 4000, 60) if name == "vllm-a" else ()),
+        ):
+            put(name, second, f"(APIServer pid=1) INFO {clock(second)} [loggers.py:116] Engine 000: Running: 64 reqs, Waiting: 0 reqs")  # fmt: skip
     put("vllm-b", 3600, f"(EngineCore_DP0 pid=291) INFO {clock(3600)} [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging")  # fmt: skip
     put("vllm-b", 3900, f"(EngineCore_DP0 pid=291) ERROR {clock(3900)} [core.py:710] EngineCore encountered a fatal error.")  # fmt: skip
     put("vllm-b", 3900, f"(APIServer pid=1) ERROR {clock(3900)} [async_llm.py:480] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.")  # fmt: skip
