@@ -10,7 +10,8 @@
 
 Prints what failed first, where and when, with the line that shows it; what follows from it,
 what to do, and how sure that is. What a job has overcome, and what belongs to other jobs, is
-not a cause. Of a job that runs, one line says whether it is stuck; rankdbg why shows more.
+not a cause. Where nothing has failed and logs go on without progress, it says who holds the job up.
+Of a job that runs, one line says whether it is stuck; rankdbg why shows more.
 With --full also the lines of each failure, the phase of each rank and whether it
 has logged recently enough, and messages that look alarming but are harmless. Exit status 1 if
 something has failed or the job is stuck; ranks stopped at breakpoints alone do not count.

@@ -205,6 +205,8 @@ class LogDiagnosis(Result):
         from rankdbg.investigations.html import FactTable, Paragraph, Table, TableRow
 
         parts: list[HtmlPart] = []
+        if self.stall is not None:
+            parts.append(Paragraph(f"Nothing has failed, but {stall_in_words(self.stall)}."))
         for failure in self.failures:
             if failure.role == "root":
                 rule = failure.first.rule
