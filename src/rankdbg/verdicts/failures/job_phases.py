@@ -130,10 +130,13 @@ class _Actors:
     def __init__(self, scans: Sequence[FileScan], origins: Origins) -> None:
         named: dict[int, set[Origin]] = {}
         workers: dict[str, int] = {}
+        alike: dict[int, set[str]] = {}  # processes of several nodes may have one number
         self._drivers: set[str] = set()
         for scan in scans:
             if worker := ray_worker(scan.path.rpartition("/")[2]):
-                workers[scan.path] = worker[2]
+                alike.setdefault(worker[2], set()).add(worker[0])
+                if scan.file is None:  # else its actor is known
+                    workers[scan.path] = worker[2]
                 continue
             for hit in scan.hits:
                 if "pid=" in hit.head and hit.pattern.startswith("phase:"):
@@ -141,7 +144,9 @@ class _Actors:
                     if who.pid is not None and who.actor:
                         named.setdefault(who.pid, set()).add(who)
                         self._drivers.add(scan.path)
-        owners = {path: named.get(pid, set()) for path, pid in workers.items()}
+        owners = {
+            path: named.get(pid, set()) for path, pid in workers.items() if len(alike[pid]) == 1
+        }
         self._of_path = {path: next(iter(one)) for path, one in owners.items() if len(one) == 1}
 
     def of(self, path: str) -> Origin | None:
