@@ -105,8 +105,12 @@ def _with_nameless(groups: Mapping[tuple[object, ...], list[Course]]) -> list[li
     """Ray's driver copies a line that many actors write only once: ranks that it does not name are
     of the one role whose other ranks are where they are."""
     joined = dict(groups)
+    roles: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
+    for key in groups:
+        if key[0]:
+            roles.setdefault(key[1:], []).append(key)
     for key, members in groups.items():
-        named = [other for other in joined if other[0] and other[1:] == key[1:]]
+        named = roles.get(key[1:], [])
         if not key[0] and len(named) == 1 and _are_others(members, joined[named[0]]):
             joined[named[0]] = sorted([*joined[named[0]], *members], key=_number)
             del joined[key]

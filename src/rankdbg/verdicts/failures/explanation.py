@@ -215,8 +215,8 @@ def _weight(event: Event) -> int:
 
 def _votes(events: Sequence[Event]) -> dict[str, float]:
     """The share of hosts that blame a host, of those that blame others. One that has lost its own
-    link blames all others, and each of them blames it. Only the lines count that say most: those
-    who lose a connection afterwards name everybody."""
+    link blames all others, and each of them blames it. Only the lines count that say most:
+    later ones, about connections that were lost, name all hosts."""
     first = min((event.tier for event in events if event.peers), default=0)
     blamed: dict[str, set[object]] = {}
     for event in events:

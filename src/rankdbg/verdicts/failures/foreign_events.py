@@ -79,7 +79,7 @@ class ForeignEvents:
         return "long before the end of this log" if self._is_old_by_boot(event) else ""
 
     def _is_of_another_pod(self, event: Event) -> bool:
-        """Tables of a namespace list everybody's pods. The job's are called alike, and some of them
+        """Tables of a namespace list the pods of all jobs. The job's are called alike, and some of them
         have logs or are described."""
         pods = {row_pod(finding.text) for finding in event.findings}
         own = self._identities.pods
@@ -103,7 +103,7 @@ class ForeignEvents:
 
     def without_strangers(self, judged: list[Event]) -> list[Event]:
         """Where the pids of all ranks are known, and a rank has failed by itself, the kernel has killed
-        somebody else's process."""
+        a process of another job."""
         own = any(e.outcome == "fatal" and e.ranks and e.tier <= 1 for e in judged)
         if not own or not self._identities.knows_all_pids:
             return judged

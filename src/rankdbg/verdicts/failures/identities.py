@@ -189,7 +189,7 @@ class Identities:
 
     def _learn_records(self, scans: Sequence[FileScan]) -> None:
         """Of records that name their host, and whose text names the rank; and of lines before which
-        a launcher puts the host. What a rank says of its failure stands at the end."""
+        a launcher puts the host. Lines about a rank's failure are at the end of a file."""
         for scan in scans:
             few = len(scan.hits) <= 2 * _MOST_RECORDS
             for hit in scan.hits if few else _both_ends(scan.hits, _MOST_RECORDS):

@@ -74,7 +74,6 @@ class Outcomes:
         self._clocks = clocks
         self.progress: list[LoggedStep] = []
         self._recoveries: list[Recovery] = []
-        self._foreign: ForeignEvents | None = None
         self._earlier_runs = earlier_runs(scans, clocks)
         for scan in scans:
             if scan.path in self._earlier_runs:
@@ -117,10 +116,11 @@ class Outcomes:
 
     def of(self, events: Iterable[Event]) -> list[Event]:
         events = [*events]
-        self._foreign = ForeignEvents(
+        foreign = ForeignEvents(
             events, self._identities, self._scans, self._earlier_runs, self.begin, self.end
         )
-        judged = self._foreign.without_strangers([self._refined(self._judged(e)) for e in events])
+        judged = [self._refined(self._judged(event, foreign)) for event in events]
+        judged = foreign.without_strangers(judged)
         judged = _since_the_first_attempt(judged)
         if any(event.tier and event.outcome == "fatal" for event in judged):
             return judged
@@ -165,7 +165,8 @@ class Outcomes:
     def _with_ends(self, recoveries: Sequence[Recovery]) -> list[Recovery]:
         """What single processes say of their own end is the job's if most ranks, or nothing but
         launchers, say so, and do no step after it."""
-        ends = [r for r in recoveries if "*" in r.rule.of and r.rule.where == "process"]
+        ends = [recovery for recovery in recoveries if _is_own_end(recovery)]
+        others = [recovery for recovery in recoveries if not _is_own_end(recovery)]
         last: dict[str, int] = {}
         for done in self.progress:
             last[done.path] = max(done.offset, last.get(done.path, 0))
@@ -174,7 +175,7 @@ class Outcomes:
         trained = {done.rank for done in self.progress} - {None} or self._identities.ranks
         of_job = len(ranks & trained) * 2 > len(trained) if trained else len(ended) == len(ends)
         kept = [replace(r, rule=replace(r.rule, where="job")) for r in ended] if of_job else []
-        return [*(r for r in recoveries if r not in ends), *kept]
+        return [*others, *kept]
 
     def _window(self, scans: Sequence[FileScan]) -> tuple[float | None, float | None]:
         """When the job's own logs begin and end."""
@@ -188,8 +189,8 @@ class Outcomes:
 
     # --- what became of one -----------------------------------------------------------------
 
-    def _judged(self, event: Event) -> Event:
-        if self._foreign is not None and (why := self._foreign.why(event)):
+    def _judged(self, event: Event, foreign: ForeignEvents) -> Event:
+        if why := foreign.why(event):
             return replace(event, outcome="foreign", why=why)
         if event.first.calm:
             return replace(event, outcome="handled", why=event.first.calm)
@@ -397,6 +398,10 @@ class _Steps:
         new = len(self._first) - bisect_right(self._first, place)
         done = len(self._last) - bisect_right(self._last, (place, "\uffff"))
         return self._last[-1][1] if new >= STEPS_AFTER or done > 2 * STEPS_AFTER else ""
+
+
+def _is_own_end(recovery: Recovery) -> bool:
+    return "*" in recovery.rule.of and recovery.rule.where == "process"
 
 
 def _is_same_process(recovery: Recovery, event: Event) -> bool:

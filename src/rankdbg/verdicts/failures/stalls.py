@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from rankdbg.verdicts.failures.job_phases import Course
 
@@ -42,8 +43,9 @@ def with_waits(courses: Sequence[Course]) -> list[Course]:
     behind = [course for peers in _peers(working) for course in _behind(peers)] or working
     if not behind:
         return [*courses]
+    held_up_by = {id(course) for course in behind}
     return [
-        replace(course, waits=True) if course.overdue and course not in behind else course
+        replace(course, waits=True) if course.overdue and id(course) not in held_up_by else course
         for course in courses
     ]
 
@@ -53,34 +55,34 @@ def find_stall(courses: Sequence[Course]) -> Stall | None:
     if not stalled or _goes_on(courses, stalled):
         return None
     waiting = tuple(course for course in courses if course.waits)
-    peers = [other for course in stalled for other in waiting if _are_peers(course, other)]
-    return Stall(stalled, waiting, all(each.now.rule.repeats for each in stalled) and not peers)
+    are_apart = {*map(_work, stalled)}.isdisjoint(map(_work, waiting))
+    return Stall(stalled, waiting, all(each.now.rule.repeats for each in stalled) and are_apart)
 
 
 def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
     """Whether others that do the same work have continued with it: then a stalled one may only have
     stopped writing."""
-    steps = [course for course in courses if course.now.rule.repeats]
+    newest: dict[
+        str, float
+    ] = {}  # by stack: for how long the last to do a step has written nothing
+    for course in courses:
+        if course.now.rule.repeats and course.silent is not None and not course.overdue:
+            stack = course.now.rule.stack
+            newest[stack] = min(course.silent, newest.get(stack, course.silent))
     return any(
-        other.now.rule.stack == course.now.rule.stack
-        and course.silent is not None
-        and other.silent is not None
-        and other.silent < course.silent / 2
-        and not other.overdue
-        for course in stalled
-        for other in steps
+        newest.get(course.now.rule.stack, inf) < (course.silent or 0.0) / 2 for course in stalled
     )
 
 
-def _are_peers(one: Course, other: Course) -> bool:
-    return (one.now.rule.stack, one.who.actor) == (other.now.rule.stack, other.who.actor)
+def _work(course: Course) -> tuple[str, str]:
+    """What it does: those with the same are peers."""
+    return course.now.rule.stack, course.who.actor
 
 
 def _peers(courses: Sequence[Course]) -> list[list[Course]]:
-    """Those that do the same work."""
     groups: dict[tuple[str, str], list[Course]] = {}
     for course in courses:
-        groups.setdefault((course.now.rule.stack, course.who.actor), []).append(course)
+        groups.setdefault(_work(course), []).append(course)
     return [*groups.values()]
 
 
