@@ -59,6 +59,9 @@ def test_a_rank_that_left_a_collective_out(
     assert "Rank 2 parted from ranks 0-1 in step 41" in text
     assert "accepted=0" in text and "accepted=17" in text
     assert "Traceback" not in text
+    assert text.rstrip().endswith("hint: rankdbg history --diff 2 0")
+    of_two = job.cli("history", "--diff", 2, 0).stdout
+    assert of_two.rstrip().endswith("hint: rankdbg history --step 41")
     check_skip(job.json("history", "--diff", 2, 0))
     check_skip({"departures": [*without_marks(job.json("history", "--group", "default_pg"))]})
     wrong = job.cli("history", "--group", "tp")

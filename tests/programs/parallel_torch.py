@@ -75,12 +75,16 @@ class Block(nn.Module):
         self.norm, self.last_norm = nn.RMSNorm(WIDTH), nn.RMSNorm(WIDTH)
         whole = torch.randn(2, WIDTH, WIDTH) / 4
         half = slice(part * WIDTH // 2, (part + 1) * WIDTH // 2)
-        self.up = nn.Parameter(whole[0][:, half].clone())
-        self.down = nn.Parameter(whole[1][half].clone())
+        self.up = nn.Linear(WIDTH, WIDTH // 2)  # the bias is a part, too
+        self.down = nn.Linear(WIDTH // 2, WIDTH)  # the bias is added to the sum, and whole
+        self.up.weight.data = whole[0][half].clone()
+        self.up.bias.data = torch.randn(WIDTH)[half].clone()
+        self.down.weight.data = whole[1][:, half].clone()
 
     def forward(self, x):
         reduces = not (faults and self.fault == "unreduced")
-        y = OutOfParts.apply(IntoParts.apply(self.norm(x), reduces) @ self.up @ self.down)
+        parts = self.up(IntoParts.apply(self.norm(x), reduces))
+        y = OutOfParts.apply(parts @ self.down.weight.t()) + self.down.bias
         y = x + y
         if self.fault == "activation" and now and rank == 1:
             flip(y)
@@ -117,10 +121,12 @@ def train(name, model, optimizer, batch):
 
 def clip(name, model):
     """By the norm of all gradients; those of replicated parameters count once."""
-    shards = model.up.grad.square().sum() + model.down.grad.square().sum()
+    parts = (model.up.weight, model.up.bias, model.down.weight)
+    shards = sum(each.grad.square().sum() for each in parts)
     if not (faults and name == "clipped"):
         dist.all_reduce(shards, group=tp)
-    whole = model.norm.weight.grad.square().sum() + model.last_norm.weight.grad.square().sum()
+    rest = (model.norm.weight, model.last_norm.weight, model.down.bias)
+    whole = sum(each.grad.square().sum() for each in rest)
     norm = (shards + whole).sqrt()
     for parameter in model.parameters():
         parameter.grad *= (0.05 / norm).clamp(max=1)

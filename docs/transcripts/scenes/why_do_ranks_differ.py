@@ -34,7 +34,7 @@ def silent_error(says: str) -> Callable[[Play], None]:
 SAYS = {
     "loaded": "changed outside",
     "buffer": "no broadcast makes it equal",
-    "clipped": "clipped by different norms",
+    "clipped": "dropout masks",
     "healthy": "No difference",
 }
 SCENARIO = [

@@ -160,3 +160,20 @@ def test_models_that_are_wrapped_before_the_first_step(monkeypatch: pytest.Monke
     monkeypatch.setattr(card, "step", 1)
     assert found_tensors.recent_holders() is found_tensors.recent_holders()
     del model
+
+
+def test_parts_as_megatron_marks_them() -> None:
+    """Experts may be divided in other ways."""
+    marks: list[dict[str, bool]] = [
+        {"tensor_model_parallel": True},
+        {"tensor_model_parallel": False},
+        {"tensor_model_parallel": False, "allreduce": False},
+        {},
+    ]
+    found = []
+    for each in marks:
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        for name, value in each.items():
+            setattr(parameter, name, value)
+        found.append(found_tensors.FoundTensor("parameter", "w", parameter).placement)
+    assert found == [[("tp", "shard")], [("tp", "replicate")], [], []]

@@ -36,7 +36,7 @@ class FoundTensor:
 
     def __init__(self, kind: str, name: str, tensor: Any) -> None:
         self.kind, self.name = kind, name
-        self.placement = _placement(tensor)
+        self.placement = _placement(tensor) or _placement_by_megatron(tensor)
         self.tensor = getattr(tensor, "_local_tensor", tensor)
         self.resynced, self.settings = False, ""
         self.optimized: bool | None = None
@@ -261,3 +261,12 @@ def _placement(tensor: Any) -> list[tuple[str, str]]:
         for each in placements
     ]
     return [*zip(map(str, names), kinds, strict=True)]
+
+
+def _placement_by_megatron(parameter: Any) -> list[tuple[str, str]]:
+    """Whether it is a part of a layer that tp splits, as Megatron marks each of its parameters. Those of
+    experts may be divided in other ways."""
+    is_part = getattr(parameter, "tensor_model_parallel", None)
+    if not isinstance(is_part, bool) or not getattr(parameter, "allreduce", True):
+        return []
+    return [("tp", "shard" if is_part else "replicate")]

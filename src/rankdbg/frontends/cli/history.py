@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json("history", job.as_json())
     else:
-        reports.print_history(Terminal(), job)
+        reports.print_history(Terminal(), job, of_two=bool(options.diff))
     return 0
 
 

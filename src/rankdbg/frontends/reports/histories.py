@@ -20,13 +20,16 @@ MOST_PARTED = 4
 MOST_EVENTS = 40
 
 
-def print_history(terminal: Terminal, job: JobHistory) -> None:
+def print_history(terminal: Terminal, job: JobHistory, *, of_two: bool = False) -> None:
+    """`of_two`: only these two ranks were compared."""
     shown = job.parted[:MOST_PARTED]
     if not shown:
         terminal.print(terminal.bold(job.summary()))
         _print_last(terminal, job)
     for parted in shown:
         _print_parted(terminal, job, parted)
+        if hint := _hint(parted, of_two):
+            terminal.print(terminal.dim(f"hint: rankdbg history {hint}"))
     if len(job.parted) > len(shown):
         terminal.print(terminal.dim(f"and {len(job.parted) - len(shown)} more; --json has all"))
     _print_remarks(terminal, job)
@@ -55,11 +58,16 @@ def _print_parted(terminal: Terminal, job: JobHistory, parted: ShownDeparture) -
     for title, event, marks in rows:
         text = event_text(event) if event is not None else "nothing more"
         print_row(terminal, f"  {title}", f"{text}{marks_text(marks)}", column)
-    terminal.print(terminal.dim(f"hint: rankdbg history --diff {_numbers(theirs, others)}"))
 
 
-def _numbers(theirs: Sequence[Rank], others: Sequence[Rank]) -> str:
-    return f"{theirs[0].number} {others[0].number if others else ''}".strip()
+def _hint(parted: ShownDeparture, of_two: bool) -> str:
+    """What shows more, where that is kept."""
+    departure = parted.departure
+    if parted.difference is None:
+        return ""
+    if of_two or not departure.others:
+        return f"--step {departure.step}" if departure.step is not None else ""
+    return f"--diff {departure.ranks[0].number} {departure.others[0].number}"
 
 
 def _print_last(terminal: Terminal, job: JobHistory) -> None:

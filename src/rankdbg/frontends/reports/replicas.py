@@ -77,6 +77,8 @@ def _print_besides(terminal: Terminal, found: Replicas) -> None:
         buffers = "1 buffer" if found.resynced == 1 else f"{found.resynced} buffers"
         text = f"not compared: {buffers} that DDP broadcasts before each forward pass"
         terminal.print(terminal.dim(text))
+    if found.undecided:
+        print_wrapped(terminal, words.undecided_text(found.undecided))
     if text := words.keeping_text(found.keeping):
         terminal.print(terminal.dim(text))
     for rank, why in found.keeping.ended:
@@ -89,13 +91,14 @@ def _print_first(
 ) -> None:
     if first.differences:
         print_row(terminal, "first", words.first_text(first, all_ranks))
-    for cause in first.causes if full else first.causes[:MOST_SHOWN]:
-        print_row(terminal, "cause", words.cause_text(cause, all_ranks))
+    texts = words.cause_texts(first.causes, all_ranks)
+    for text in texts if full else texts[:MOST_SHOWN]:
+        print_row(terminal, "cause", text)
     for data in first.computation.data if first.computation and first.differences else ():
         print_row(terminal, "data", data_text(data, all_ranks))
     print_row(terminal, "modules", modules_text(first.computation, all_ranks))
-    if text := operator_text(first.computation, all_ranks):
-        print_row(terminal, "operator", text)
+    if operator := operator_text(first.computation, all_ranks):
+        print_row(terminal, "operator", operator)
 
 
 def _print_difference(
@@ -104,8 +107,9 @@ def _print_difference(
     sizes = ",".join(map(str, difference.shape))
     kind = "" if difference.kind == "parameter" else f" ({difference.kind})"
     since = found.since_of(difference)
+    along = f", along {' and '.join(difference.along)}" if difference.along else ""
     when = f", {since}" if since else ""
-    title = f"{difference.name}{kind}, {difference.dtype}[{sizes}]{when}"
+    title = f"{difference.name}{kind}, {difference.dtype}[{sizes}]{along}{when}"
     terminal.print(terminal.bold(visible_line(title)))
     labels = [named(group, all_ranks) for group in difference.groups]
     column = min(max(map(len, labels)) + 4, 30)

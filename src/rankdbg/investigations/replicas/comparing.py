@@ -14,7 +14,12 @@ from rankdbg.investigations.replicas.measuring import measure_differences
 from rankdbg.investigations.replicas.results import KINDS, Replicas
 from rankdbg.session import Session
 from rankdbg.types import Answer, Rank, Silence
-from rankdbg.verdicts.replicas.differences import Difference, Tensors, find_differences
+from rankdbg.verdicts.replicas.differences import (
+    Difference,
+    Tensors,
+    count_undecided,
+    find_differences,
+)
 from rankdbg.verdicts.replicas.kept_steps import find_since
 from rankdbg.verdicts.replicas.random_states import RandomNote, find_random_notes
 
@@ -61,6 +66,7 @@ def compare(
         keeping,
         _random_notes(present, tensors, "random" in kinds, bool(differences)),
         sum(each.resynced for each in shown.values()),
+        0 if equal_across else count_undecided(present, tensors),
         without=found.without,
     )
     if not first:

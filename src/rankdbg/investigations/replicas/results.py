@@ -38,7 +38,8 @@ ALL_KINDS = ("parameter", "buffer", "gradient", "optimizer", "random")
 class Replicas(Result):
     """`step`: at which all were hashed; None: at once, while the program may have changed them.
     `all_ranks`: all ranks of the job, among which ranks are named. `resynced`: buffers that were not
-    compared, because DDP overwrites them before each forward pass."""
+    compared, because DDP overwrites them before each forward pass; `undecided`: biases that were not
+    compared along tp, because they may be parts of a layer that is split there."""
 
     ranks: Sequence[Rank]
     all_ranks: Sequence[Rank]
@@ -53,6 +54,7 @@ class Replicas(Result):
     keeping: KeptSteps = field(default_factory=KeptSteps)
     random: Sequence[RandomNote] = ()
     resynced: int = 0
+    undecided: int = 0
     first: FirstDifference | None = None
     without: Sequence[Silence] = ()
 
@@ -104,6 +106,7 @@ class Replicas(Result):
             "kept": [*self.keeping.steps] if self.keeping.steps else None,
             "random": [self._random_json(each) for each in self.random],
             "resynced": self.resynced,
+            "undecided": self.undecided,
             **({"first": self._first_json(self.first)} if self.first else {}),
             "no_response": [
                 {"rank": each.rank.number, "reason": each.reason} for each in self.without
@@ -116,6 +119,7 @@ class Replicas(Result):
             **self._tensor_json(difference),
             "shape": [*difference.shape],
             "dtype": difference.dtype,
+            "along": [*difference.along],
             "within_rounding": self.is_rounding(difference),
             "since": _since_json(since),
             "groups": [self._group_json(difference, group) for group in difference.groups],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rankdbg.investigations.rank_labels import named
 from rankdbg.investigations.replicas.findings import FirstDifference, KeptSteps
@@ -18,7 +19,8 @@ CAUSES: dict[Kind, str] = {
     "no gradient": "{name} has no gradient in {ranks}, and has one in the others: it is frozen there, or "
     "the forward pass does not use it.",
     "gradient": "The gradients of {name} differ ({ranks}): they are not reduced across these ranks, "
-    "reduced wrongly, or clipped by different norms, as by those of shards.",
+    "reduced wrongly, clipped by different norms, as by those of shards, or computed from different data "
+    "or dropout masks.",
     "settings": "The optimizers update {name} with different settings ({ranks}): {values}.",
     "optimizer": "The gradients of {name} are equal, its optimizer state is not ({ranks}): the state was "
     "loaded differently, or gradients differed before.",
@@ -31,13 +33,33 @@ CAUSES: dict[Kind, str] = {
 }
 
 
-def cause_text(cause: Cause, all_ranks: Sequence[Rank]) -> str:
+def cause_texts(causes: Sequence[Cause], all_ranks: Sequence[Rank]) -> list[str]:
+    """A sentence for all ranks of which the same is true, and for all tensors."""
+    by_tensor: dict[object, list[Cause]] = {}
+    for each in causes:
+        by_tensor.setdefault((each.kind, each.values, each.name), []).append(each)
+    alike: dict[object, list[Cause]] = {}
+    for first, *rest in by_tensor.values():
+        ranks = tuple(rank for each in (first, *rest) for rank in each.ranks)
+        processes = frozenset(rank.process for rank in ranks)
+        cause = replace(first, ranks=ranks)
+        alike.setdefault((cause.kind, cause.values, processes), []).append(cause)
+    return [cause_text(first, all_ranks, len(rest)) for first, *rest in alike.values()]
+
+
+def cause_text(cause: Cause, all_ranks: Sequence[Rank], more: int = 0) -> str:
+    """`more`: tensors of which the same is true."""
     return CAUSES[cause.kind].format(
-        name=cause.name,
+        name=f"{cause.name} (and {more} more)" if more else cause.name,
         ranks=named(cause.ranks, all_ranks),
         values=" / ".join(cause.values),
         not_a_fault=NOT_A_FAULT,
     )
+
+
+def undecided_text(count: int) -> str:
+    biases = "1 bias that may be a part" if count == 1 else f"{count} biases that may be parts"
+    return f"not compared along the dimensions that split layers: {biases} of a layer"
 
 
 def magnitude_text(magnitude: Magnitude, dtype: str) -> str:

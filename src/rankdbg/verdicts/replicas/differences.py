@@ -3,8 +3,8 @@
 Which ranks must have a tensor alike:
 
     a DTensor               along the dimensions of its mesh that replicate it
-    any other tensor        along the dimensions that are for data (dp, ddp, replicate); norms, biases
-                            and routers along those of a tensor's parts (tp, sp) too
+    any other tensor        along the dimensions that are for data (dp, ddp, replicate); along those of a
+                            tensor's parts (tp, sp) too, if each rank has it whole (whole_tensors.py)
     no dimensions known     in all ranks, as DDP keeps it
     never                   buffers that DDP overwrites before each forward pass, and random generators
                             (random_states.py)
@@ -17,20 +17,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 from rankdbg.types import ProcessKey, Rank
+from rankdbg.verdicts.replicas.whole_tensors import WholeTensors
 from rankdbg.wire.replica_answers import ReplicaTensor
 
 _FOR_DATA = re.compile(r"^(dp|ddp|data|replica|replicate|dp_replicate|hsdp)\w*$")
 _FOR_PARTS = re.compile(r"^(tp|sp|tensor|sequence)\w*$")
 _SPLITS_DATA = re.compile(r"shard")
-# Of a layer that is split among ranks, what each of them has whole.
-_WHOLE = re.compile(
-    r"norm|\bln|layernorm|router|gate\.weight$|\.bias$|_bias$|^bias$", re.IGNORECASE
-)
+_PLACES = ("hosts", "gpus")  # that the ranks run on
 
 
 @dataclass(frozen=True)
@@ -64,6 +63,21 @@ class Difference:
         return tuple(rank for group in self.groups[1:] for rank in group)
 
     @property
+    def along(self) -> tuple[str, ...]:
+        """The dimensions of the mesh that divide the ranks as the groups do: what differs along tp."""
+        return tuple(
+            name
+            for name in sorted({name for rank in self.ranks for name in rank.coordinates})
+            if name not in _PLACES
+            and len({*self._coordinates(name)}) == len(self.groups)
+            and all(len(each) == 1 for each in self._coordinates(name))
+        )
+
+    def _coordinates(self, dimension: str) -> list[frozenset[int | None]]:
+        """Of each group."""
+        return [frozenset(r.coordinates.get(dimension) for r in group) for group in self.groups]
+
+    @property
     def has_majority(self) -> bool:
         return len(self.groups[0]) * 2 > sum(map(len, self.groups))
 
@@ -86,27 +100,49 @@ def find_differences(
     }
     by_rank = {p: {(each.kind, each.name): each for each in told} for p, told in tensors.items()}
     dimensions = sorted({name for rank in ranks for name in rank.coordinates})
+    whole = _whole_tensors(tensors)
     for key in names:
         holders = [
             (rank, by_rank[rank.process][key])
             for rank in ranks
             if key in by_rank.get(rank.process, ())
         ]
-        along = equal_across or _replicated(holders[0][1], dimensions)
+        first, tensor = holders[0]
+        along = equal_across or _replicated(tensor, dimensions, whole(first.process))
         for members in ranks_alike(holders, along, dimensions):
             if difference := _difference(key, members):
                 found.append(difference)
     return found
 
 
-def _replicated(tensor: ReplicaTensor, dimensions: Sequence[str]) -> set[str]:
+def count_undecided(ranks: Sequence[Rank], tensors: Tensors) -> int:
+    """Biases that are not compared along the dimensions of a tensor's parts, because it is not known
+    whether each rank has them whole."""
+    if not any(is_for_parts(name) for rank in ranks for name in rank.coordinates):
+        return 0
+    holders = {
+        each.name: process
+        for process, told in tensors.items()
+        for each in told
+        if each.kind == "parameter" and not each.placement
+    }
+    whole = _whole_tensors(tensors)
+    return sum(whole(process).may_have(name) for name, process in holders.items())
+
+
+def _whole_tensors(tensors: Tensors) -> Callable[[ProcessKey], WholeTensors]:
+    """Of a rank: most tensors are decided by what one of them has."""
+    return cache(lambda process: WholeTensors(tensors[process]))
+
+
+def _replicated(tensor: ReplicaTensor, dimensions: Sequence[str], whole: WholeTensors) -> set[str]:
     """The dimensions along which it must be equal."""
     if tensor.placement:
         along = {name for name, how in tensor.placement if how == "replicate"}
         split = {name for name, _ in tensor.placement}
         return along | {name for name in dimensions if name not in split and is_for_data(name)}
     found = {name for name in dimensions if is_for_data(name)}
-    if _WHOLE.search(tensor.name):
+    if whole.has(tensor.name):
         found |= {name for name in dimensions if is_for_parts(name)}
     return found
 
@@ -124,7 +160,7 @@ def ranks_alike(
 ) -> list[list[tuple[Rank, T]]]:
     """Ranks that must have it alike: all others of their coordinates are equal. Without dimensions
     for anything (hosts and GPUs are none), all ranks."""
-    meant = [name for name in dimensions if name not in ("hosts", "gpus")]
+    meant = [name for name in dimensions if name not in _PLACES]
     groups: dict[tuple[object, ...], list[tuple[Rank, T]]] = {}
     for rank, tensor in holders:
         key = tuple(rank.coordinates.get(name) for name in meant if name not in along)

@@ -45,6 +45,26 @@ def test_rounding_alone_is_no_fault() -> None:
         assert ("within rounding" in found.summary()) is not faulty
 
 
+def test_one_sentence_for_one_cause() -> None:
+    """Of several tensors, and of sets of ranks in which the same one differs."""
+    causes = [
+        Cause("buffer", "a", RANKS),
+        Cause("left out", "b", RANKS[2:3]),
+        Cause("buffer", "c", RANKS),
+        Cause("left out", "b", RANKS[3:]),
+        Cause("settings", "d", RANKS[:2], ("lr 1", "lr 2")),
+    ]
+    buffers, left_out, settings = words.cause_texts(causes, RANKS)
+    assert buffers.startswith("a (and 1 more) is a buffer (ranks 0-3)")
+    assert left_out.startswith("b is left out of the optimizer in ranks 2-3;")
+    assert settings == "The optimizers update d with different settings (ranks 0-1): lr 1 / lr 2."
+
+
+def test_biases_that_were_not_compared() -> None:
+    assert words.undecided_text(1).endswith("layers: 1 bias that may be a part of a layer")
+    assert words.undecided_text(3).endswith("layers: 3 biases that may be parts of a layer")
+
+
 @pytest.mark.parametrize(
     ("since", "text"),
     [

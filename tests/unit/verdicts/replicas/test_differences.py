@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rankdbg.types import ProcessKey, Rank
-from rankdbg.verdicts.replicas.differences import Difference, find_differences
+from rankdbg.verdicts.replicas.differences import Difference, count_undecided, find_differences
 from rankdbg.wire.replica_answers import ReplicaTensor
 
 
@@ -49,6 +49,39 @@ def test_parts_of_a_layer_differ_and_replicas_of_a_part_do_not() -> None:
 def test_norms_are_equal_along_tp_too() -> None:
     (found,) = differ(MESH, "layers.0.norm.weight", ["a", "b"] + ["a"] * 6)
     assert [each.number for each in found.odd] == [1]
+
+
+def test_parts_of_biases_are_not_reported() -> None:
+    """A layer that is split by hand, in which nothing is wrong: only the bias of the sum is whole."""
+    shapes = {"norm.weight": (8,), "up.weight": (16, 8), "up.bias": (16,), "down.weight": (8, 16)}
+
+    def look(whole: str) -> list[str]:
+        tensors = {}
+        for n, each in enumerate(MESH):
+            parts = [ReplicaTensor("parameter", k, f"{n % 2}", shape=s) for k, s in shapes.items()]
+            parts[0] = ReplicaTensor("parameter", "norm.weight", "same", shape=(8,))
+            bias = ReplicaTensor("parameter", "down.bias", whole[n % 2], shape=(8,))
+            tensors[each.process] = [*parts, bias]
+        assert count_undecided(MESH, tensors) == 0
+        return [each.name for each in find_differences(MESH, tensors)]
+
+    assert look("aa") == []
+    assert look("ab") == ["down.bias"]
+
+
+def test_biases_of_which_nothing_is_known() -> None:
+    tensors = {r.process: [ReplicaTensor("parameter", "q.bias", "a", shape=(4,))] for r in MESH}
+    assert count_undecided(MESH, tensors) == 1
+    assert count_undecided(PLAIN, {r.process: [] for r in PLAIN}) == 0
+
+
+def test_along_which_dimension() -> None:
+    (found,) = differ(MESH, "norm.weight", ["a", "b"] * 4)
+    assert found.along == ("tp",)
+    (found,) = differ(MESH, "norm.weight", ["a", "b"] + ["a"] * 6)
+    assert found.along == ()
+    (found,) = differ(PLAIN, "w", [*"abcd"])
+    assert found.along == ()  # GPUs are places
 
 
 def test_dtensors_say_themselves() -> None:
