@@ -216,6 +216,9 @@ class Vitals:
     ready: float = 0.0  # could have run, but others had the processors
     others: float = 0.0  # other threads, and all processes below it, ran
     others_ready: float = 0.0  # would have, uninterrupted; less than before, once one has ended
+    starved: float = 0.0  # seconds until now for which it was ready to run, and got no processor
+    others_starved: float = 0.0  # the same of another thread, or of a process below it
+    runnable: int = 0  # threads, also of processes below it, that run or could run
     asleep: float | None = None  # seconds for which the main thread has not run; None: not known
     switches: int = 0  # how often the main thread got a processor
     woken: int = 0  # how often it has waited; 0: an older node has not told

@@ -97,13 +97,12 @@ class _FurtherLooks:
             self._once("masters", _at_the_master(verdict), self._investigation.look_at_masters)
             or self._once("children", _parents(verdict), self._look_at_children)
             or self._look_at_helpers(verdict)
-            or self._once(
-                "owners", _at_something(verdict), self._investigation.waits.look_at_owners
-            )
+            or self._once("owners", _at_something(verdict), self._look_at_owners)
             or self._once("threads", _at_a_thread(verdict), self._look_at_threads)
             or self._look_natively([sign.seen.rank for sign in verdict.may_poll])
             or self._once("variables", _pollers(verdict), self._investigation.follow_variables)
             or self._watch_longer(verdict)
+            or self._once("processors", _may_be_starved(verdict), self._look_again)
             or self._look_natively(_unsure(verdict))
             or self._once("groups", _at_other_calls(verdict), self._investigation.look_at_groups)
             or self._once(
@@ -122,6 +121,15 @@ class _FurtherLooks:
     def _look_at_children(self, ranks: Sequence[Rank]) -> None:
         self._investigation.add_children(ranks)
         self._investigation.watch(self._seconds, self._samples)
+
+    def _look_again(self, _: Sequence[Rank]) -> None:
+        self._investigation.watch(self._seconds, self._samples)
+
+    def _look_at_owners(self, ranks: Sequence[Rank]) -> None:
+        """Twice, if a process that owes something could run: it may get no processor."""
+        self._investigation.waits.look_at_owners(ranks)
+        if self._investigation.waits.may_be_starved:
+            self._investigation.watch(self._seconds, self._samples)
 
     def _look_at_threads(self, ranks: Sequence[Rank]) -> None:
         """Twice, if one of them waits for something that may arrive piece by piece."""
@@ -226,6 +234,10 @@ def _at_other_calls(verdict: Verdict) -> list[Rank]:
         return []
     others = [sign.seen.rank for sign in verdict.waiting]
     return [*first.ranks[: MOST_PARENTS // 2], *others[: MOST_PARENTS // 2]]
+
+
+def _may_be_starved(verdict: Verdict) -> list[Rank]:
+    return [sign.seen.rank for sign in verdict.may_be_starved]
 
 
 def _pollers(verdict: Verdict) -> list[Rank]:

@@ -93,6 +93,7 @@ class HangInvestigation:
         self._look_at_variables()
         self.waits.look_at_tasks()
         self.waits.look_at_served_threads()
+        self.waits.look_at_starved_ends()
         self._ray.look(self._alive)
         for node, told in self._session.gpus().items():
             if not isinstance(told, RankdbgError):

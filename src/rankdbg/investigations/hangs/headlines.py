@@ -26,6 +26,16 @@ def how_ranks_wait(verdict: Verdict, all_ranks: Sequence[Rank], among: Sequence[
     return f"{named(ranks, all_ranks)} {wait} for {named(suspects, among)}, which may be at work"
 
 
+def of_starved(
+    verdict: Verdict, names: Sequence[str], all_ranks: Sequence[Rank], among: Sequence[Rank]
+) -> str:
+    """`names`: of those that get no processor."""
+    ready = f"{' and '.join(names)} {'waits' if len(names) == 1 else 'wait'} for a processor"
+    if not verdict.suspects:
+        return ready
+    return f"{how_ranks_wait(verdict, all_ranks, among)}; {ready}"
+
+
 def of_dumps(verdict: Verdict, finding: Accusation, all_ranks: Sequence[Rank]) -> str:
     culprit = named(finding.ranks, all_ranks)
     waiting = named([sign.seen.rank for sign in verdict.waiting], all_ranks)

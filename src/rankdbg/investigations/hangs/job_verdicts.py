@@ -20,7 +20,8 @@ from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.evidence import Evidence, why_ended
 from rankdbg.verdicts.hangs.hang_rules import Sign
 from rankdbg.verdicts.hangs.judgement import Verdict
-from rankdbg.verdicts.waits.wait_links import Link, Party
+from rankdbg.verdicts.hangs.progress import STARVED
+from rankdbg.verdicts.waits.wait_links import Link, Party, place_of
 
 if TYPE_CHECKING:
     from rankdbg.investigations.html import HtmlPart
@@ -252,10 +253,26 @@ class JobVerdict(Result):
                 f"The job is not stuck: {self.party_name(who)} waits for {self.party_name(whom)}, "
                 "which takes longer than the others."
             )
+        if verdict.starved and not self._moves:
+            names = self._starved_names()
+            how = headlines.of_starved(verdict, names, self.all_ranks, self._among)
+            return f"The job may be making progress: {how}."
         if verdict.waiting and not any(sign.seen.stirred for sign in verdict.signs):
             how = headlines.how_ranks_wait(verdict, self.all_ranks, self._among)
             return f"The job may be making progress: {how}."
         return "The job is moving."
+
+    @property
+    def _moves(self) -> bool:
+        """Whether a rank makes progress, and not only would if it got a processor."""
+        return any({*sign.seen.progress} - {STARVED} for sign in self.verdict.signs)
+
+    def _starved_names(self) -> list[str]:
+        """Ranks together, and then other processes."""
+        places = {party.place: party for party in self.verdict.starved}
+        ranks = [rank for rank in self._among if places.pop(place_of(rank), None)]
+        others = [party.name for party in places.values()]
+        return [*([named(ranks, self._among)] if ranks else []), *others]
 
     def _headline_of_ended(self) -> str:
         first = self.diagnosis.first_in_words() if self.diagnosis else ""

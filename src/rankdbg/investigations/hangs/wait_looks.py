@@ -12,7 +12,8 @@ from rankdbg.verdicts.waits import unanswered
 from rankdbg.verdicts.waits.thread_links import have_tasks_moved, native_ids
 from rankdbg.verdicts.waits.unanswered import Unanswered
 from rankdbg.verdicts.waits.wait_chains import OwnerEvidence, unjoined
-from rankdbg.wire.answers import ThreadWaits
+from rankdbg.verdicts.waits.wait_links import ProcessPlace
+from rankdbg.wire.answers import ThreadWaits, Vitals
 from rankdbg.wire.node_answers import WaitOwners
 
 # Processes that owe something to a rank, and are asked for whom their threads wait.
@@ -36,6 +37,7 @@ class WaitLooks:
         self.owners = OwnerEvidence()
         self.unanswered: Sequence[Unanswered] = ()
         self.tasks_moved: set[ProcessKey] = set()
+        self._ends: dict[ProcessKey, Vitals] = {}  # no ranks, but they owe something: first look
         self.served: dict[ProcessKey, set[str]] = {}  # threads that get what they wait for
 
     def look_at_addresses(self, ranks: Sequence[Rank]) -> None:
@@ -53,8 +55,29 @@ class WaitLooks:
             if isinstance(answer, Answer)
         }
         self.owners = replace(self.owners, owners=owners, ends=self._other_ends(owners))
+        self._ends = self._vitals(_beside(ranks, owners))
         if not self._outside:
             self.read_threads(self._can_be_asked(_beside(ranks, owners)))
+
+    @property
+    def may_be_starved(self) -> bool:
+        """Whether another look would tell if a process that owes something gets no processor."""
+        return any(vitals.runnable for vitals in self._ends.values())
+
+    def look_at_starved_ends(self) -> None:
+        if not self.may_be_starved:
+            return
+        now = self._vitals([Rank(key, "", kind="child") for key in self._ends])
+        starved = {
+            ProcessPlace(key.host, key.pid)
+            for key, after in now.items()
+            if after.starved or after.others_starved
+        }
+        self.owners = replace(self.owners, starved=frozenset(starved))
+
+    def _vitals(self, processes: Sequence[Rank]) -> dict[ProcessKey, Vitals]:
+        answers = self._session.vitals(processes) if processes else ()
+        return {each.rank.process: each.value for each in answers if isinstance(each, Answer)}
 
     def _other_ends(self, owners: Mapping[ProcessKey, WaitOwners]) -> dict[tuple[str, str], Rank]:
         return {**self.owners.ends, **self._with_ends(unjoined(owners.values()))}

@@ -201,11 +201,17 @@ def bytes_moved(pid: int) -> tuple[int, int]:
 def times_woken(pid: int, thread: int) -> int:
     """How often a thread has begun to wait, which preemption and sched_yield() do not count
     towards."""
+    return times_woken_and_ready(pid, thread)[0]
+
+
+def times_woken_and_ready(pid: int, thread: int) -> tuple[int, bool]:
+    """The same, and whether the thread runs or could run."""
     try:  # in half of the time that status_field() takes: a rank may have hundreds of threads
         status = _read(f"/proc/{pid}/task/{thread}/status")
-        return int(status.rpartition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
+        woken = int(status.rpartition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
+        return woken, status.partition(b"\nState:\t")[2][:1] == b"R"
     except (OSError, ValueError, IndexError):
-        return 0
+        return 0, False
 
 
 def all_pids() -> list[int]:

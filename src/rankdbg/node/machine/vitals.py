@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rankdbg.node.machine import processes, syscalls
-from rankdbg.node.machine.interruptions import Interruptions
+from rankdbg.node.machine.interruptions import Interruptions, Ready
 from rankdbg.node.machine.resting import RestingTimes
 from rankdbg.process import masking
 
@@ -53,7 +53,7 @@ def _vitals(
     # A process in state D may hold the lock of its memory map; running ones need no command.
     wait = syscalls.waits_in(pid) if stat.state == "S" else syscalls.SyscallWait()
     below = _below(pid, families)[:_MOST_BELOW]
-    others_ready = _others_ready(stat, below, interruptions)
+    main, others = _ready(stat, below, interruptions)
     counters = _counters(stat)
     return {
         "at": counters.at,
@@ -67,7 +67,10 @@ def _vitals(
         "cpu": counters.main.cpu_seconds,
         "ready": counters.main.ready_seconds,
         "others": _others_cpu(counters.stat, counters.main, below),
-        "others_ready": others_ready,
+        "others_ready": others.interrupted,
+        "starved": main.starved,
+        "others_starved": others.starved,
+        "runnable": main.runnable + others.runnable,
         "switches": counters.main.switches,
         "woken": counters.woken,
         "read": counters.read,
@@ -151,11 +154,15 @@ def _others_cpu(stat: processes.Stat, main: processes.Thread, below: _Below) -> 
     return own + stat.reaped_seconds + sum(s.cpu_seconds + s.reaped_seconds for s in below)
 
 
-def _others_ready(stat: processes.Stat, below: _Below, interruptions: Interruptions) -> float:
-    """Seconds for which living threads and descendants would have computed on."""
-    own = interruptions.seconds(stat)
-    own.pop(stat.pid, None)
-    return sum(own.values()) + sum(sum(interruptions.seconds(s).values()) for s in below)
+def _ready(
+    stat: processes.Stat, below: _Below, interruptions: Interruptions
+) -> tuple[Ready, Ready]:
+    """The main thread; and all others, and the descendants."""
+    main, others = interruptions.look(stat)
+    for each in below:
+        its_main, its_others = interruptions.look(each)
+        others = others.and_of(its_main).and_of(its_others)
+    return main, others
 
 
 def _below(pid: int, families: _Families) -> _Below:

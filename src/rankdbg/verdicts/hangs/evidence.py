@@ -226,6 +226,16 @@ class Seen:
         """Whether anything in it or below it computes: the main thread, another, a child."""
         return self.computes or progress.others_compute(self.before, self.after)
 
+    @property
+    def is_starved(self) -> bool:
+        """Whether anything in it or below it was ready to run, and got no processor."""
+        return bool(self.after.starved or self.after.others_starved)
+
+    @property
+    def may_be_starved(self) -> bool:
+        """Whether another look would tell: that of a thread which was ready at the last one."""
+        return self.after.runnable > 0 and not self.computes
+
     @cached_property
     def sets_up(self) -> bool:
         """Whether it is in a constructor, or in code that a module runs when it is imported."""

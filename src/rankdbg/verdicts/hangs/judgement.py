@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from rankdbg.verdicts.hangs import culprits, ray_causes, spark_waits, starting
+from rankdbg.verdicts.hangs import culprits, ray_causes, spark_waits, starting, starved
 from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.accused_case import AccusedCase
 from rankdbg.verdicts.hangs.child_signs import find_signs, has_unseen_children
@@ -19,7 +19,7 @@ from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule, Role, Sign
 from rankdbg.verdicts.hangs.patience import PATIENCE, WATCHED, seconds_needed, weighed_as
 from rankdbg.verdicts.hangs.ray_culprits import Awaited, RayFindings
-from rankdbg.verdicts.waits.wait_links import ProcessPlace
+from rankdbg.verdicts.waits.wait_links import Party, ProcessPlace
 
 # By dumps alone: `waiting` for a rank that may be at work; `unclear`: no rank waits for another.
 State = Literal["stuck", "moving", "idle", "starting", "ending", "ended", "waiting", "unclear"]
@@ -48,6 +48,8 @@ class Verdict:
     unseen_children: tuple[Sign, ...] = ()  # the children of these might say more
     may_poll: tuple[Sign, ...] = ()  # native frames tell whether these compute, or poll in a wait
     awaited: Awaited | None = None  # by a driver or actor of Ray, whether that is at work or not
+    starved: tuple[Party, ...] = ()  # of a job that may move: those that get no processor
+    may_be_starved: tuple[Sign, ...] = ()  # another look at these would tell
     unread: tuple[ProcessPlace, ...] = ()  # processes at the end of a wait that were not looked at
 
     @property
@@ -67,6 +69,7 @@ def judge(evidence: Evidence, rules: Sequence[HangRule]) -> Verdict:
         unsure=tuple(unsure),
         unseen_children=tuple(children),
         may_poll=tuple(_may_poll(signs, unsure)),
+        starved=verdict.starved or (starved.among(signs) if verdict.state == "moving" else ()),
     )
 
 
@@ -115,8 +118,10 @@ def _weigh(case: AccusedCase) -> Verdict:
         return replace(moving, state="starting")
     if starting.is_ordinary(role, first.signs, waiting, case.signs):
         return moving
-    longer = seconds_needed(case, role, first.signs)
     moving = replace(moving, suspects=first.signs)
+    if without_processor := starved.find(case, first, waiting):
+        return replace(moving, starved=without_processor)
+    longer = seconds_needed(case, role, first.signs)
     if longer > 0:
         return replace(moving, watch_longer=longer)
     return replace(
@@ -125,6 +130,7 @@ def _weigh(case: AccusedCase) -> Verdict:
         findings=tuple(case.findings),
         confidence=_confidence(case, role),
         reasons=_reasons(case),
+        may_be_starved=starved.may_be(case, first, waiting),
         started=case.youngest if starting.waits_at_start(case.waiting) else None,
     )
 
@@ -247,7 +253,7 @@ def _state_without_culprits(case: AccusedCase) -> State:
         return "ended"
     if all(sign.rule.role in ("idle", "outside") for sign in signs):
         return "moving" if any(sign.seen.stirred for sign in signs) else "idle"
-    if case.waiting and not any(s.seen.stirred for s in case.waiting):
+    if case.waiting and not any(s.seen.stirred or s.seen.is_starved for s in case.waiting):
         if case.youngest < STARTING_SECONDS or starting.is_driver_alone(signs):
             return "starting"
         if not case.not_waiting and not _all_young(case):

@@ -18,6 +18,7 @@ _LEAST_REST = 0.1
 WOKEN = 2
 # Bytes a second that a process reads and writes. Heartbeats write 20 to 200 bytes a second.
 MOVES_DATA = 64 * 1024
+STARVED = "it is ready to run, and gets no processor"
 # Waits that mostly have a timer, for nodes that do not tell.
 _TIMED_CALLS = {
     "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2",
@@ -55,6 +56,8 @@ def signs(facts: Facts) -> tuple[str, ...]:
         (facts.gpu_busy and computes(facts.before, facts.after), "its GPU computes"),
     ]
     before, after = facts.before, facts.after
+    if after.starved:
+        found.append((True, STARVED))
     if moves_data(before, after):
         found.append((True, f"it reads or writes {_data_rate(before, after) / 1024:.0f} KiB/s"))
     if not computes(before, after) and (times := times_woken(before, after)):

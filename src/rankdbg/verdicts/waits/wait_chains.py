@@ -62,6 +62,7 @@ class OwnerEvidence:
     ends: Mapping[tuple[str, str], Rank] = field(default_factory=dict)
     threads: Mapping[ProcessKey, ThreadWaits] = field(default_factory=dict)  # by agents
     of_threads: Mapping[ProcessKey, WaitOwners] = field(default_factory=dict)  # what those wait for
+    starved: frozenset[ProcessPlace] = frozenset()  # that owe something, and get no processor
 
     @cached_property
     def facts(self) -> dict[ProcessPlace, WaitingProcess]:

@@ -16,6 +16,7 @@ from rankdbg.node.machine.interruptions import Interruptions
 from rankdbg.verdicts.hangs import progress
 from rankdbg.wire import answers
 from rankdbg.wire.decoding import decode
+from starving import without_processor
 from waiting import wait_for
 
 HOGS = 6
@@ -77,3 +78,20 @@ def test_thread_that_computes_on_a_busy_processor(busy_cpu: int) -> None:
     with threads_on(busy_cpu, "computes") as stat:
         before, after = two_looks(stat)
     assert progress.others_compute(before, after), (before, after)
+
+
+def test_threads_without_a_processor(busy_cpu: int) -> None:
+    """They are starved; those that get their turn beside others are not, nor are those that sleep."""
+    with threads_on(busy_cpu, "computes") as computes, threads_on(busy_cpu, "idle") as idle:
+        interruptions = Interruptions()
+
+        def starved(stat: processes.Stat) -> tuple[bool, bool]:
+            look = vitals.look([(stat.pid, stat.start)], interruptions)[stat.pid, stat.start]
+            return look["starved"] > 0, look["others_starved"] > 0
+
+        with without_processor() as group:
+            for thread in processes.threads(computes.pid):
+                if thread != computes.pid:
+                    group.add(thread)
+            wait_for(lambda: (starved(computes), starved(idle)) == ((False, True), (False, False)))
+        wait_for(lambda: starved(computes) == (False, False))

@@ -20,6 +20,7 @@ from rankdbg.verdicts.hangs.hang_rules import Known, find_sign, in_order, load_h
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.verdicts.waits.unanswered import Unanswered
 from rankdbg.verdicts.waits.wait_chains import OwnerEvidence
+from rankdbg.verdicts.waits.wait_links import ProcessPlace, place_of
 from rankdbg.wire.answers import Child, ThreadOwner, ThreadWaits, Vitals, WaitingThread
 from rankdbg.wire.node_answers import AwaitedThing, WaitingProcess, WaitOwners
 
@@ -321,6 +322,55 @@ def test_a_thread_that_is_served_is_at_work() -> None:
     assert verdict_on(*waiting, one, owners=owners).stuck
     served = replace(one, served_threads=("io_0",))
     assert verdict_on(*waiting, served, owners=owners).state == "moving"
+
+
+def starving(one: Seen, **more: float) -> Seen:
+    return replace(one, after=replace(one.after, **more))
+
+
+def test_a_thread_or_child_without_a_processor_may_be_at_work() -> None:
+    """It could run, and gets no processor; its twin does not want one."""
+    waits = stack("recv_batch /job/t.py:9", "<module> /job/t.py:3")
+    (one,) = at(9.0, seen(3, waits, call="futex"))
+    others = at(9.0, seen(0), seen(1), seen(2))
+    assert verdict_on(*others, one).stuck
+    verdict = verdict_on(*others, starving(one, others_starved=1.2))
+    assert (verdict.state, verdict.findings) == ("moving", ())
+    assert [party.place for party in verdict.starved] == [place_of(one.rank)]
+
+
+def test_ranks_without_a_processor_may_be_at_work() -> None:
+    """The one for which others wait, or one of those: it was woken."""
+    waits = stack("recv_batch /job/t.py:9", "<module> /job/t.py:3")
+    (one,) = at(9.0, seen(3, waits, call="futex"))
+    others = at(9.0, seen(0), seen(1), seen(2))
+    assert not verdict_on(*others, starving(one, starved=1.2)).stuck
+    assert not verdict_on(starving(others[0], starved=1.2), *others[1:], one).stuck
+
+
+def test_what_cannot_go_on_is_named_though_others_get_no_processor() -> None:
+    """A rank that is stopped stays so."""
+    (held,) = at(9.0, replace(seen(3), after=replace(WAITING, at=1.0, state="T", why="stopped")))
+    others = at(9.0, seen(0), seen(1), seen(2))
+    verdict = verdict_on(*others, starving(held, others_starved=1.2))
+    assert culprit(verdict) == [("stopped-by-signal", (3,))]
+
+
+def test_the_process_at_the_end_of_a_chain_gets_no_processor() -> None:
+    """It belongs to no rank; its twin sleeps."""
+    reads = stack("recv_batch /job/t.py:9", "<module> /job/t.py:3")
+    (one,) = at(9.0, seen(3, reads, call="read", on="pipe"))
+    pipe = AwaitedThing("pipe", "a pipe", (7,))
+    told = WaitOwners(
+        (WaitingProcess(103, 1, "python t.py", things=(pipe,)), WaitingProcess(7, 1, "rsync"))
+    )
+    owners = OwnerEvidence({one.rank.process: told})
+    others = at(9.0, seen(0), seen(1), seen(2))
+    assert verdict_on(*others, one, owners=owners).stuck
+    starved = replace(owners, starved=frozenset({ProcessPlace("node-1", 7)}))
+    verdict = verdict_on(*others, one, owners=starved)
+    assert verdict.state == "moving"
+    assert [party.name for party in verdict.starved] == ["pid 7 (rsync)"]
 
 
 def test_the_last_rank_of_a_chain_is_accused() -> None:
