@@ -84,6 +84,7 @@ class Identities:
                 for rank in ranks:
                     self._on_host(rank, host)
         self._learn_comms(scans)
+        self._paths |= self._hosts_of_numbered_files()
         self._learn_files(scans)
         self._learn_records(scans)
         self._learn_labels(scans)
@@ -167,6 +168,16 @@ class Identities:
                 self._rank_of_pid.setdefault((host, pid), rank)
                 self._rank_of_gpu.setdefault((host, bus), rank)
                 self._on_host(rank, host)
+
+    def _hosts_of_numbered_files(self) -> dict[str, str]:
+        """sft-88-5.err, of rank 5, which some line places on a host, is of that host."""
+        found = {}
+        for path, name in self._paths.items():
+            rank = self._origins.rank_of_path(path)
+            told = "" if rank is None else self.host_of_rank(rank)
+            if told and told != name and name.endswith(f"-{rank}"):
+                found[path] = told
+        return found
 
     def _learn_files(self, scans: Sequence[FileScan]) -> None:
         """A worker's file has its pid in its name, and its rank in its lines."""

@@ -13,6 +13,7 @@ from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding, HarmlessFinding
 from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.log_lines import CLOCK, Origins, year_of
+from rankdbg.verdicts.failures.output_pairs import OutputPairs
 from rankdbg.verdicts.failures.same_events import (
     by_one_clock,
     by_victim,
@@ -70,8 +71,9 @@ class LogFindings:
         self.clocks = Clocks(scans, rules, origins, self._year, self.identities)
         self.harmless: list[HarmlessFinding] = []
         self.failures: list[Finding] = []
+        pairs = OutputPairs(scans, self.clocks)
         for scan in scans:
-            self.failures += joined(self._of_file(scan))
+            self.failures += pairs.timed(scan, joined(self._of_file(scan)))
         self.failures = told_apart(sent_by_launcher(self.failures, rules), rules)
 
     def _of_file(self, scan: FileScan) -> list[Finding]:
@@ -125,7 +127,8 @@ class LogFindings:
                 until = self.clocks.time_of_stamp(scan.path, stamp)
                 finding = replace(finding, after=after[:AFTER_ERROR], until=until)
             if inside:
-                finding = replace(finding, calm=calm_line(inside[-1][0]))
+                calm = calm_line(inside[-1][0])
+                finding = replace(finding, calm=calm, uncaught=not calm)
             made.append(finding)
         return made
 

@@ -18,6 +18,7 @@ from stories_of_ends import (
     exception_without_a_label,
 )
 from stories_of_outcomes import STORIES_OF_OUTCOMES
+from stories_of_outputs import STORIES_OF_OUTPUTS
 from stories_of_places import STORIES_OF_PLACES
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
 
@@ -31,7 +32,13 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
 
 @pytest.mark.parametrize(
     "make",
-    [*STORIES_OF_TRAPS, *STORIES_OF_PLACES, *STORIES_OF_ENDS, *STORIES_OF_OUTCOMES],
+    [
+        *STORIES_OF_TRAPS,
+        *STORIES_OF_PLACES,
+        *STORIES_OF_ENDS,
+        *STORIES_OF_OUTCOMES,
+        *STORIES_OF_OUTPUTS,
+    ],
     ids=lambda make: make.__name__,
 )
 def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
