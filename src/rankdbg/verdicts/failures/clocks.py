@@ -81,11 +81,12 @@ class Clocks:
         return None if time is None else time - self.ahead(path, hit)
 
     def host_of(self, who: Origin, path: str) -> str:
-        """Where a process runs; empty if that is not known."""
+        """Where a process runs, or what its file is called; empty if that is not known."""
         if who.address:
             return self._identities.host_named(who.address)
-        own = "" if who.rank is None else self._identities.host_of_rank(who.rank)
-        return own or self._identities.host_of_path(path)
+        if who.rank is None:
+            return self._identities.place_of_path(path)
+        return self._identities.host_of_rank(who.rank) or self._identities.host_of_path(path)
 
     def is_comparable(self, path: str, hit: Hit) -> bool:
         """Whether its order among the lines of other hosts is known."""

@@ -12,6 +12,7 @@ from rankdbg.verdicts.failures.earlier_runs import ANY_ZONE
 from rankdbg.verdicts.failures.events import Event
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities
+from rankdbg.verdicts.failures.slurm_records import NODE_DOWN
 from rankdbg.verdicts.failures.subjects import row_pod
 from rankdbg.verdicts.rules import clues
 
@@ -66,6 +67,8 @@ class ForeignEvents:
             return "an earlier step of the Slurm job"
         if self._is_of_another_pod(event):
             return "another job's pod"
+        if event.mode == NODE_DOWN and event.host not in self._identities.own_hosts:
+            return "a node on which nothing of this job is known to run"
         if not is_kernel_file(first.path):
             return ""
         if self._is_of_another_process(event):

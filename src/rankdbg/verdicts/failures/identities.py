@@ -19,8 +19,14 @@ from functools import cached_property
 
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import ray_worker
-from rankdbg.verdicts.failures.hosts_of_files import LABEL, hosts_of_paths, labelled_hosts
+from rankdbg.verdicts.failures.hosts_of_files import (
+    LABEL,
+    hosts_of_paths,
+    labelled_hosts,
+    labels_of_paths,
+)
 from rankdbg.verdicts.failures.log_lines import Origins
+from rankdbg.verdicts.failures.slurm_records import NodeRecords, host_of_row
 from rankdbg.verdicts.rules import clues
 
 _BUS = re.compile(r"^(?:0000|00000000)?:?([0-9a-f]{2}):([0-9a-f]{2})", re.IGNORECASE)
@@ -64,6 +70,7 @@ class Identities:
         self._boxed: set[int] = set()  # ranks that torchrun names
         self._told_pids: list[tuple[str, int, int]] = []  # path, pid, rank
         self._sections: dict[str, list[tuple[int, str]]] = {}  # of a file: whom they describe
+        self._records = NodeRecords(scans)
         self._comms: list[tuple[int, str, int, str, int]] = []  # world, host, pid, bus, rank
         own: dict[str, set[str]] = {}  # of a file: the hosts that NCCL's lines in it are of
         for scan in scans:
@@ -79,6 +86,7 @@ class Identities:
         # A folder may be called by the address of a host whose name is known.
         self._paths = {path: self._of_address.get(host, host) for path, host in paths.items()}
         self._hosts |= {*self._paths.values()} - {""}
+        self._labels = labels_of_paths([scan.path for scan in scans if _tells_of_work(scan)])
         if not self.tasks_are_agents:
             for host, ranks in self._tasks.items():
                 for rank in ranks:
@@ -259,6 +267,10 @@ class Identities:
     def host_of_path(self, path: str) -> str:
         return self._paths.get(path, "")
 
+    def place_of_path(self, path: str) -> str:
+        """Its host, or what tells it apart from the files beside it."""
+        return self._paths.get(path) or self._labels.get(path, "")
+
     def rank_of_line(self, path: str, hit: Hit) -> int | None:
         """The rank alone, without a look at the line where the file is one rank's."""
         rank = self._origins.rank_of_path(path)
@@ -346,7 +358,9 @@ class Identities:
         """As kubectl describe puts it above, and syslog, pdsh and tables of kubectl put it before each line."""
         if above := self.described_pod(path, hit.offset):
             return above
-        if host := _host_of_record(hit.text):
+        if host := _host_of_record(hit.text) or self._records.host(path, hit.offset):
+            return host
+        if host := host_of_row(hit.text, self._hosts):
             return host
         if found := _SYSLOG.match(hit.head):
             return found[1]
@@ -355,11 +369,22 @@ class Identities:
         found = _FIRST_WORD.match(hit.head)
         return found[1] if found and found[1] in self._hosts else ""
 
+    @cached_property
+    def own_hosts(self) -> set[str]:
+        """Those of the job's ranks and files, not those that some line only names."""
+        of_ranks = {self.host_of_rank(rank) for rank in self.ranks}
+        return (of_ranks | {*self._paths.values()}) - {""}
+
     def described_pod(self, path: str, offset: int) -> str:
         """Whose section of kubectl describe a line is in."""
         sections = self._sections.get(path, [])
         above = bisect_right(sections, offset, key=lambda section: section[0])
         return sections[above - 1][1] if above else ""
+
+
+def _tells_of_work(scan: FileScan) -> bool:
+    """Whether a process of the job writes the file, not something that only watches it."""
+    return any(hit.pattern.startswith(("phase:", clues.PROGRESS)) for hit in scan.hits)
 
 
 def _both_ends(hits: Sequence[Hit], most: int) -> Sequence[Hit]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rankdbg.logs.patterns import FileScan
+from rankdbg.verdicts.failures.aged_events import with_times_of_events
 from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.confidence import Confidence, how_sure
 from rankdbg.verdicts.failures.described_pods import with_container_ends
@@ -19,6 +20,7 @@ from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
 from rankdbg.verdicts.failures.log_findings import LogFindings
 from rankdbg.verdicts.failures.log_lines import Origins
 from rankdbg.verdicts.failures.outcomes import Outcomes
+from rankdbg.verdicts.failures.slurm_records import with_times_of_records
 from rankdbg.verdicts.failures.step_values import StepLine
 from rankdbg.verdicts.failures.trends import Trend, find_trends
 from rankdbg.verdicts.failures.values import BadValues, bad_values, where_it_began
@@ -85,7 +87,7 @@ class Diagnosis:
 
 
 def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
-    scans = with_container_ends(scans)
+    scans = with_times_of_events(with_times_of_records(with_container_ends(scans)))
     found = LogFindings(scans, rules, Origins(scans))
     outcomes = Outcomes(scans, rules, found.identities, found.clocks)
     findings = in_the_zone_of_the_job(
@@ -173,6 +175,7 @@ def _failures(
         if part == "root":
             failure = _missing(_blaming(failure, identities), events, identities)
             failure = _with_child(_with_victim(failure, events), events)
+            failure = _with_lost_host(_with_label(failure, identities), events)
         made.append(failure)
     causes = [events[number].mode for number in explanation.roots]
 
@@ -261,6 +264,24 @@ def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:
         return failure
     first = replace(failure.first, ranks=children.pop())
     return replace(failure, ranks=first.ranks, first=first, findings=(first,))
+
+
+def _with_label(failure: Failure, identities: Identities) -> Failure:
+    """Of a process of which neither its rank nor its host is known: what its file is called."""
+    first = failure.first
+    is_own = first.rule.role in ("root", "death") and not (first.named or first.rule.of_host)
+    if failure.ranks or failure.host or not is_own:
+        return failure
+    return replace(failure, host=identities.place_of_path(failure.first.path))
+
+
+def _with_lost_host(failure: Failure, events: Sequence[Event]) -> Failure:
+    """Of a host that has failed, where its scheduler names all hosts of the job: the one that all
+    ranks have lost."""
+    if failure.host or not failure.first.rule.of_host:
+        return failure
+    lost = {peer for event in events for peer in event.peers if event.tier >= 2}
+    return replace(failure, host=lost.pop()) if len(lost) == 1 else failure
 
 
 def _missing(failure: Failure, events: Sequence[Event], identities: Identities) -> Failure:

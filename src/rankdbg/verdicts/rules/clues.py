@@ -47,6 +47,9 @@ DESCRIBED = r"^Name:\s{3,}(?P<host>[a-z0-9][a-z0-9.-]*)\s*$"  # kubectl describe
 DESCRIBED_RANK = r"^\s{2,}RANK:\s{2,}(?P<rank>\d{1,6})\s*$"
 CONTAINER_STATE = r"^ {4}(?P<last>Last )?State: {2,}(?P<state>Terminated|Waiting|Running)\s*$"
 CONTAINERS_LINE = r"^(?P<init>Init )?Containers:\s*$"
+# What kubectl get events says of a pod that was placed, and of a container that runs.
+POD_BEGINS = r"\b(Successfully assigned \S+ to \S+|Started container \S+)"
+NODE = r"^\s*NodeName=(?P<host>[A-Za-z0-9][\w.-]*)"  # scontrol show node
 # started rank 3 as pid 4711, rank 3 (pid 4711) ended
 RANK_PID = r"\b[Rr]ank[ =:]{1,2}(?P<rank>\d{1,6})\b[^\d]{1,12}?\bpid[ =:]{1,3}(?P<pid>\d{1,7})\b"
 # A child of the rank that says it: DataLoader worker (pid 4711) is killed by signal: Killed
@@ -100,6 +103,9 @@ PATTERNS = [
             ("Name:   ", DESCRIBED),
             ("  RANK:  ", DESCRIBED_RANK),
             ("global_ranks=[", GLOBAL_RANKS),
+            ("Successfully assigned ", POD_BEGINS),
+            ("Started container", POD_BEGINS),
+            ("NodeName=", NODE),
         ),
         after=3,
         limit=1500,
@@ -184,7 +190,7 @@ _COMPILED = {
     pattern: re.compile(pattern)
     for pattern in (
         NCCL_PREFIX, NCCL_COMM, NCCL_ADDRESS, RAY_NODE, RAYLET, RAY_ACTOR, BOX_HOST, BOX_RANK, BOX_PID,
-        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, PROGRESS_LINE, PROGRESS_BAR,
+        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, NODE, PROGRESS_LINE, PROGRESS_BAR,
         SAVED, SINCE_BOOT, BOOT_TIME, RANK_LABEL,
     )
 }  # fmt: skip

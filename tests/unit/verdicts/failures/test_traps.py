@@ -20,6 +20,7 @@ from stories_of_ends import (
 from stories_of_outcomes import STORIES_OF_OUTCOMES
 from stories_of_outputs import STORIES_OF_OUTPUTS
 from stories_of_places import STORIES_OF_PLACES
+from stories_of_records import STORIES_OF_RECORDS
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
 
 RULES = load_rules()
@@ -38,6 +39,7 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
         *STORIES_OF_ENDS,
         *STORIES_OF_OUTCOMES,
         *STORIES_OF_OUTPUTS,
+        *STORIES_OF_RECORDS,
     ],
     ids=lambda make: make.__name__,
 )
@@ -52,6 +54,7 @@ def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     assert first.mode in story.modes
     assert story.rank is None or first.ranks == (story.rank,)
     assert not story.host or first.host == story.host
+    assert not story.unplaced or not first.host
 
 
 def test_rank_that_a_signal_ended(tmp_path: Path) -> None:
