@@ -17,6 +17,7 @@ Outcome = Literal["fatal", "recovered", "handled", "foreign"]
 APART = 900.0  # seconds without such a line: what comes then is another event
 _RETRIED = re.compile(
     r"(?i)\b(retrying|will (retry|be retried|try again)|retry loop|trying again|try again in"
+    r"|(?:re)?tr(?:y|ies)[ #:]{1,2}(?P<try>\d+)(?: ?/ ?| of )(?!(?P=try)\b)\d+"
     r"|ignor(ed|ing)|falling back|fall back|continuing (without|anyway)|non-?fatal|skipping)\b"
 )
 _ATTEMPT = re.compile(r"/attempt_(\d+)/")

@@ -19,7 +19,7 @@ from rankdbg.verdicts.rules import clues
 AROUND_JOB = 600.0
 # Programs whose death by the OOM killer may be a job's.
 _OF_JOBS = re.compile(
-    r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node|deepspeed|accel|srun"
+    r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node(?!_|-exp)|deepspeed|accel|srun"
     r"|slurm|bash|sh$|mpi|orted|main|worker|[A-Z]\w+(Actor|Worker|Dict)"
 )
 _VICTIM = re.compile(

@@ -25,7 +25,7 @@ _KERNEL_FILE = re.compile(
 )
 _AROUND_HOST = re.compile(
     r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?|kubectl|logs?|describe|events?|pod"
-    r"|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
+    r"|auth|kubelet|containerd|sel|bmc|ipmi|run|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
 )
 # One file for each rank of a host: gpu3-r5.log, gpu3_rank5.log, gpu3-gpu5.log
 _RANK_BEHIND_HOST = re.compile(r"(?i)^(.*\d.*?)[-_.](?:r|rank|gpu|lr|local_?rank)[-_.]?\d+$")

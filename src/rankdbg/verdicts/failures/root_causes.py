@@ -35,6 +35,7 @@ LOST_A_PEER = (
     "nccl_remote_closed", "nccl_ib_completion_error", "nccl_system_error", "gloo_peer_closed",
     "torch_store_lost",
 )  # fmt: skip
+LOST_CHILD = "dataloader_worker_died"
 # Ranks on which the same failure shows within so many seconds have failed together.
 TOGETHER = 10.0
 
@@ -240,12 +241,16 @@ def _is_named(peer: str, identities: Identities) -> bool:
 
 
 def _with_victim(failure: Failure, events: Sequence[Event]) -> Failure:
-    """Of a host that ran out of memory: the one rank of it that was killed."""
-    if failure.ranks or not failure.host or failure.first.rule.kind != "host_memory":
+    """Of a host that ran out of memory: the one rank of it that was killed, or that has lost a process
+    of its own. Where the line names no host, theirs, if they are all of one."""
+    if failure.ranks or failure.first.rule.kind != "host_memory":
         return failure
-    killed = {event.ranks for event in events if event.tier == 1 and event.host == failure.host}
-    ranks = {rank for each in killed for rank in each}
-    return replace(failure, ranks=tuple(ranks)) if len(ranks) == 1 else failure
+    killed = [event for event in events if event.mode == LOST_CHILD]
+    killed = killed or [event for event in events if event.tier == 1]
+    hosts = {event.host for event in killed} - {""}
+    host = failure.host or (hosts.pop() if len(hosts) == 1 else "")
+    ranks = {rank for event in killed if host and event.host == host for rank in event.ranks}
+    return replace(failure, host=host, ranks=tuple(ranks) if len(ranks) == 1 else ())
 
 
 def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:

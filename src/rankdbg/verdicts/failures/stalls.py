@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from rankdbg.verdicts.failures.job_phases import Course
+from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,12 @@ def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
         if course.now.rule.repeats and course.silent is not None and not course.overdue:
             stack = course.now.rule.stack
             newest[stack] = min(course.silent, newest.get(stack, course.silent))
+    any_steps = min(newest.values(), default=inf)
     return any(
-        newest.get(course.now.rule.stack, inf) < (course.silent or 0.0) / 2 for course in stalled
+        newest.get(course.now.rule.stack, inf) < (course.silent or 0.0) / 2
+        # What launchers say is of the start: a job that does steps, of whatever stack, is past it.
+        or (course.now.rule.stack in LAUNCHERS and any_steps < (course.silent or 0.0) / 2)
+        for course in stalled
     )
 
 
