@@ -51,6 +51,64 @@ def node_of_others_that_is_down_beside_a_healthy_job() -> Story:
     return story
 
 
+def _controller(story: Story, node: str) -> Story:
+    """The controller's log is of all jobs of a cluster."""
+    story.put("slurmctld.log", 300, f"[{story.at(300):%Y-%m-%dT%H:%M:%S}.083] error: Nodes node-1 not responding")  # fmt: skip
+    story.put("slurmctld.log", 700, f"[{story.at(700):%Y-%m-%dT%H:%M:%S}.083] error: Nodes {node} not responding, setting DOWN")  # fmt: skip
+    return story
+
+
+def node_that_the_controller_sets_down() -> Story:
+    return _controller(_job(Story(("slurm_node_failed",), host="node-2"), "node-2"), "node-2")
+
+
+def node_of_others_that_the_controller_sets_down() -> Story:
+    return _controller(_job(Story(())), "node-9")
+
+
+# --- what machines tell of others ------------------------------------------------------------------
+
+
+def _kubelet(story: Story, second: float, text: str) -> None:
+    story.put("nodes/gpu-17/kubelet.log", second, f"{story.at(second):%b %d %H:%M:%S} gpu-17 kubelet[2217]: E0504 09:40:01.613808    2217 {text}")  # fmt: skip
+
+
+def image_that_a_node_cannot_fetch() -> Story:
+    """Beside it a container of the cluster itself, which has nothing to do with the job."""
+    story = Story(("k8s_image_pull_failed",), hosts=PODS)
+    _kubelet(story, 30, 'kuberuntime_manager.go:1256] "container exited" container="node-cache" exitCode=137 reason="OOMKilled" pod="kube-system/node-cache-7kq2x"')  # fmt: skip
+    _kubelet(story, 60, 'pod_workers.go:1324] "Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"train\\" with ErrImagePull: ..." pod="ml/trainer-2"')  # fmt: skip
+    for rank in range(8):
+        story.put(story.out(rank), 20, f"{story.clock(20)} [rank{rank}] joins")
+        story.traceback(rank, 931, "torch.distributed.DistStoreError: Timed out after 901 seconds waiting for clients. 8/16 clients joined.")  # fmt: skip
+    return story
+
+
+def container_of_the_cluster_without_memory() -> Story:
+    story = _job(Story((), hosts=PODS))
+    _kubelet(story, 590, 'kuberuntime_manager.go:1256] "container exited" container="node-cache" exitCode=137 reason="OOMKilled" pod="kube-system/node-cache-7kq2x"')  # fmt: skip
+    return story
+
+
+def _boot(story: Story, killed: str) -> Story:
+    """A kernel that counts from its boot, of which the first line tells; audits quote another date."""
+    path = "node-dmesg/node-2.log"
+    story.put(path, -1e6, "# dmesg of node-2; boot 2026-05-04T09:00:00")
+    for second in (-900, 0, 500):
+        story.put(path, second, f"[{1800 + second:12.6f}] audit: type=1400 audit(1789975780.221:60069): apparmor=DENIED")  # fmt: skip
+    story.put(path, 601, f"[ 2401.000000] Memory cgroup out of memory: Killed process 4242 ({killed}) total-vm:91223344kB, anon-rss:80112233kB, file-rss:0kB, shmem-rss:0kB, UID:0")  # fmt: skip
+    return story
+
+
+def kernel_whose_boot_is_told() -> Story:
+    modes = ("k8s_oomkilled", "host_oom_kernel", "cgroup_oom")
+    return _boot(_job(Story(modes, host="node-2"), "node-2"), "python3")
+
+
+def kernel_that_has_killed_a_collector() -> Story:
+    return _boot(_job(Story(())), "otel-collector")
+
+
 # --- rows of sacct ---------------------------------------------------------------------------------
 
 
@@ -141,6 +199,12 @@ STORIES_OF_RECORDS = [
     node_that_slurm_has_lost,
     node_of_others_that_slurm_has_lost,
     node_of_others_that_is_down_beside_a_healthy_job,
+    node_that_the_controller_sets_down,
+    node_of_others_that_the_controller_sets_down,
+    image_that_a_node_cannot_fetch,
+    container_of_the_cluster_without_memory,
+    kernel_whose_boot_is_told,
+    kernel_that_has_killed_a_collector,
     memory_limit_that_only_sacct_tells,
     node_failure_that_only_sacct_tells,
     earlier_job_that_sacct_lists,

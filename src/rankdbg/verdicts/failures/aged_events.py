@@ -25,6 +25,7 @@ _PART = re.compile(r"(\d+)([smhd])")
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _STARTED = re.compile(r"\bStarted container\b")
 _SCHEDULED = re.compile(r"\bSuccessfully assigned\b")
+MOST_STARTS = 20  # of containers, by which the time of a list is known
 LOG_BEGINS = 60.0  # seconds after its container was started, at most
 
 
@@ -82,9 +83,9 @@ def _is_older(hit: Hit, starts: Mapping[str, float]) -> bool:
 def _time_of_list(rows: Sequence[Hit], begin_of_log: Callable[[str], float | None]) -> float | None:
     """At the earliest, by the oldest log whose container a row names."""
     told = []
-    for row in rows:
+    for row in [row for row in rows if _STARTED.search(row.text)][:MOST_STARTS]:
         age = age_of(row.text)
-        begin = begin_of_log(row_pod(row.text)) if _STARTED.search(row.text) else None
+        begin = begin_of_log(row_pod(row.text))
         if age and begin is not None:
             told.append(begin - LOG_BEGINS + age[0])
     return min(told, default=None)

@@ -60,7 +60,7 @@ class Clocks:
         self._origins = origins
         self._identities = identities or Identities(scans, origins)
         self._year = year
-        self._booted = {s.path: at for s in scans if (at := _boot_of(s)) is not None}
+        self._booted = {s.path: at for s in scans if (at := _boot_of(s, year)) is not None}
         self._steps_are_zoned = False
         self.steps = self._times(scans, rules)
         self.corrections = _by_steps(self.steps)
@@ -227,13 +227,17 @@ class Clocks:
         return found
 
 
-def _boot_of(scan: FileScan) -> float | None:
-    """When the kernel of this log was started, by the last line that tells it: clocks are set. None
-    if most others tell something else: then they quote other times."""
+def _boot_of(scan: FileScan, year: int) -> float | None:
+    """When the kernel of this log was started, by its head, or by the last line that tells it: clocks
+    are set. None if most others tell something else: then they quote other times."""
+    hits = [hit for hit in scan.hits if hit.pattern == clues.BOOT]
+    heads = filter(None, (clues.find(clues.BOOT_TOLD, hit.text) for hit in hits))
+    if head := next(heads, None):
+        return read_stamp(head["at"], year)
     told = [
         float(found["audit"] or found["rtc"]) - float(found["seconds"])
-        for hit in scan.hits
-        if hit.pattern == clues.BOOT and (found := clues.find(clues.BOOT_TIME, hit.text))
+        for hit in hits
+        if (found := clues.find(clues.BOOT_TIME, hit.text))
     ]
     alike = [boot for boot in told if abs(boot - told[-1]) < NEAR]
     return told[-1] if told and 2 * len(alike) > len(told) else None

@@ -23,6 +23,7 @@ _NO_HOST = re.compile(
 _KERNEL_FILE = re.compile(
     r"(?i)(^|[-_./])(dmesg|kern|kernel|syslog|messages|journal|journalctl|xid)([-_.]|$)"
 )
+_KERNEL_FOLDER = re.compile(r"(?i)(^|[-_.])(dmesg|kern|syslog|journal|journalctl)([-_.]|$)")
 _AROUND_HOST = re.compile(
     r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?|kubectl|logs?|describe|events?|pod"
     r"|auth|kubelet|containerd|sel|bmc|ipmi|run|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
@@ -42,7 +43,8 @@ _LEAST_HOSTS = 2
 
 
 def is_kernel_file(path: str) -> bool:
-    return bool(_KERNEL_FILE.search(path.rpartition("/")[2]) or "/dmesg/" in path)
+    folder, _, name = path.rpartition("/")
+    return bool(_KERNEL_FILE.search(name) or _KERNEL_FOLDER.search(folder.rpartition("/")[2]))
 
 
 def hosts_of_paths(

@@ -86,7 +86,8 @@ class Identities:
         # A folder may be called by the address of a host whose name is known.
         self._paths = {path: self._of_address.get(host, host) for path, host in paths.items()}
         self._hosts |= {*self._paths.values()} - {""}
-        self._labels = labels_of_paths([scan.path for scan in scans if _tells_of_work(scan)])
+        self._at_work = [scan.path for scan in scans if _tells_of_work(scan)]
+        self._labels = labels_of_paths(self._at_work)
         if not self.tasks_are_agents:
             for host, ranks in self._tasks.items():
                 for rank in ranks:
@@ -374,6 +375,12 @@ class Identities:
         """Those of the job's ranks and files, not those that some line only names."""
         of_ranks = {self.host_of_rank(rank) for rank in self.ranks}
         return (of_ranks | {*self._paths.values()}) - {""}
+
+    @cached_property
+    def hosts_at_work(self) -> set[str]:
+        """Those of its ranks, and of the files of its processes, not of machines."""
+        of_ranks = {self.host_of_rank(rank) for rank in self.ranks}
+        return (of_ranks | {*map(self.host_of_path, self._at_work)}) - {""}
 
     def described_pod(self, path: str, offset: int) -> str:
         """Whose section of kubectl describe a line is in."""

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from rankdbg.logs.kinds import normalised
 from rankdbg.logs.patterns import FileScan, Hit
@@ -29,6 +30,7 @@ from rankdbg.verdicts.rules.log_rules import LogRules, RecoveryRule
 
 _USUAL = ("phase:", clues.PROGRESS)  # patterns of lines that a process in good health writes
 _NUMBER = re.compile(r"\d{1,18}$")  # a user's own rule may name a step otherwise
+MOST_LATER = 1000  # lines among which one of the same process is looked for
 LEAST_FINISHED = 2  # ranks that say so: one alone may speak for all
 STEPS_AFTER = 2  # different ones, before a job counts as running again
 SOON = 20.0  # seconds: lines of others are written so much later, though nothing goes on
@@ -313,7 +315,7 @@ class Outcomes:
         if scan is None or event.attempt is not None:
             return False
         later = (h for h in reversed(scan.hits) if h.offset > last.offset)
-        usual = (hit for hit in later if hit.pattern.startswith(_USUAL))
+        usual = islice((hit for hit in later if hit.pattern.startswith(_USUAL)), MOST_LATER)
         pid = last.writer.pid
         return any(self._identities.speaker(scan.path, hit).pid == pid for hit in usual)
 

@@ -24,7 +24,9 @@ _OTHER = {"out": "err", "err": "out", "o": "e", "e": "o"}
 # A dump of all threads, and what a program writes while it ends, are shorter.
 LAST_WORDS = 64 << 10
 RHYTHM = 10  # lines by which it is known how often a process writes
+FEWEST = 3
 LEAST_RHYTHM = 5.0  # seconds
+_WAITED = re.compile(r"(?i)time[ds]?[- ]?out|deadline|heartbeat")
 
 
 class OutputPairs:
@@ -41,19 +43,21 @@ class OutputPairs:
         end = self._end_of_other(scan)
         return findings if end is None else [_bounded(scan, f, *end) for f in findings]
 
-    def _end_of_other(self, scan: FileScan) -> tuple[float, float] | None:
+    def _end_of_other(self, scan: FileScan) -> tuple[float, float | None] | None:
         """When the last line of the other file was written, and when the next would have been."""
         other = self._scans.get(other_stream(scan.path, self._scans))
         last = self._clocks.time_of_stamp(other.path, other.last_stamp) if other else None
         if other is None or last is None:
             return None
-        return last, last + self._rhythm(other)
+        rhythm = self._rhythm(other)
+        return last, None if rhythm is None else last + max(rhythm, LEAST_RHYTHM)
 
-    def _rhythm(self, scan: FileScan) -> float:
-        """The longest time between its last lines."""
+    def _rhythm(self, scan: FileScan) -> float | None:
+        """The longest time between its last lines; None: it has written too few."""
         times = [self._clocks.time(scan.path, hit) for hit in scan.hits[-RHYTHM:] if hit.stamp]
         known = sorted(time for time in times if time is not None)
-        return max((b - a for a, b in pairwise(known)), default=LEAST_RHYTHM)
+        longest = max((b - a for a, b in pairwise(known)), default=0.0)
+        return longest if len(known) >= FEWEST else None
 
 
 def other_stream(path: str, known: Container[str]) -> str:
@@ -69,16 +73,25 @@ def other_stream(path: str, known: Container[str]) -> str:
     return ""
 
 
-def _bounded(scan: FileScan, finding: Finding, last: float, then: float) -> Finding:
+def _bounded(scan: FileScan, finding: Finding, last: float, then: float | None) -> Finding:
     if finding.exact or finding.until is not None:
         return finding
+    if then is None or _follows_a_wait(finding):
+        is_end = _ended_process(scan, finding)
+        return replace(finding, time=max(last, finding.time or last)) if is_end else finding
     if not _ended_process(scan, finding):
         # Some time before the process ended.
         is_later = finding.time is None or finding.time <= then
         return replace(finding, until=then) if is_later else finding
     if finding.time is not None and finding.time >= last:
         return finding
-    return replace(finding, time=last, until=max(then, last + LEAST_RHYTHM))
+    return replace(finding, time=last, until=then)
+
+
+def _follows_a_wait(finding: Finding) -> bool:
+    """Whether its process may have waited for long, and written nothing, before it ended."""
+    is_symptom = finding.rule.role not in ("root", "death") and finding.rule.kind != "crash"
+    return is_symptom or bool(finding.rule.lasted or _WAITED.search(finding.text))
 
 
 def _ended_process(scan: FileScan, finding: Finding) -> bool:

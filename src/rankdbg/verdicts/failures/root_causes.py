@@ -24,6 +24,7 @@ from rankdbg.verdicts.failures.slurm_records import with_times_of_records
 from rankdbg.verdicts.failures.step_values import StepLine
 from rankdbg.verdicts.failures.trends import Trend, find_trends
 from rankdbg.verdicts.failures.values import BadValues, bad_values, where_it_began
+from rankdbg.verdicts.failures.versions import can_come_of_versions, event_of_version, odd_versions
 from rankdbg.verdicts.rules.log_rules import LogRules
 
 Part = Literal["root", "consequence", "teardown", "other"]
@@ -35,6 +36,7 @@ LOST_A_PEER = (
     "nccl_remote_closed", "nccl_ib_completion_error", "nccl_system_error", "gloo_peer_closed",
     "torch_store_lost",
 )  # fmt: skip
+FEW_STEPS = 5  # of a job that has hardly begun
 LOST_CHILD = "dataloader_worker_died"
 # Ranks on which the same failure shows within so many seconds have failed together.
 TOGETHER = 10.0
@@ -100,6 +102,10 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
     fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
     events = [*fatal, *(event for event in judged if event not in fatal)]
     explanation = explain(fatal)
+    if version := _of_version(fatal, explanation, scans, rules, found.identities, outcomes):
+        fatal = [*fatal, version]
+        events = [*fatal, *events[len(fatal) - 1 :]]
+        explanation = explain(fatal)
     suspects = [event for event in judged if event.rule.weak and event not in fatal]
     attempts = [event for event in judged if event.is_attempt and event not in fatal]
     failures = [
@@ -124,6 +130,24 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         found.clocks,
         outcomes.finished,
     )
+
+
+def _of_version(
+    fatal: Sequence[Event],
+    explanation: Explanation,
+    scans: Sequence[FileScan],
+    rules: LogRules,
+    identities: Identities,
+    outcomes: Outcomes,
+) -> Event | None:
+    """That one host has another version, if this can have brought about what has failed first."""
+    if not explanation.roots:
+        return None
+    has_begun = len({done.step for done in outcomes.progress}) > FEW_STEPS
+    root = fatal[explanation.roots[0]]
+    if not can_come_of_versions(root, has_begun):
+        return None
+    return event_of_version(root, odd_versions(scans, identities), rules)
 
 
 def _step_lines(outcomes: Outcomes) -> Iterator[StepLine]:
