@@ -72,7 +72,7 @@ def start_of_ranks_that_write_no_more() -> Story:
     for rank in range(GPUS):
         story.put("driver.log", 10, f"(Worker pid={7000 + rank}) node-1:{7000 + rank}:7 [{rank}] NCCL INFO Bootstrap: Using eth0:10.9.0.1<0>")  # fmt: skip
     for second in range(60, 3700, 20):
-        story.put("driver.log", second, f"{story.clock(second)} iteration {second // 20:8d}/ 5000 | consumed samples: 512 | elapsed time per iteration (ms): 412.3 | lm loss: 2.31E+00 |")  # fmt: skip
+        story.put("driver.log", second, f"[titan] {story.clock(second)} - root - INFO - step: {second // 20:2}  loss:  8.1000  memory:  4.80GiB(6.00%)  tps: 20")  # fmt: skip
     return story
 
 

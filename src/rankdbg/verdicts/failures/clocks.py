@@ -96,6 +96,11 @@ class Clocks:
             return False
         return self._correction(path, hit).tie != "none"
 
+    def is_tied(self, path: str) -> bool:
+        """Whether the clock of a file can be compared with the others."""
+        correction = self.corrections.get(self._clock_of_path(path), Correction())
+        return correction.tie != "none"
+
     def is_zoned(self, path: str, hit: Hit) -> bool:
         """Whether its clock says its zone."""
         return has_zone(hit.stamp) or self._time_since_boot(path, hit) is not None
