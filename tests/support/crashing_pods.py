@@ -57,7 +57,7 @@ PODS_JOBS = {
     "pods_deleted": PodsJob("nothing", LOST, None, "train-1", "delete", gloo=True),
     "pods_deleted_and_replaced": PodsJob("nothing", (), action="replace"),
     "pods_evicted": PodsJob("fill_the_scratch", ("k8s_evicted_ephemeral_storage",), 1, "train-1"),
-    "pods_without_image": PodsJob("nothing", ("k8s_pod_not_scheduled",), 1, "train-1", image=ABSENT, gloo=True, forever=True),
+    "pods_without_image": PodsJob("nothing", ("k8s_image_pull_failed",), 1, "train-1", image=ABSENT, gloo=True, forever=True),
     "pods_image_arrives": PodsJob("nothing", (), image=ABSENT, action="make_image"),
     "pods_without_room": PodsJob("nothing", ("k8s_pod_not_scheduled",), 1, "train-1", node="big", gloo=True, forever=True),
     "pods_room_later": PodsJob("nothing", (), node="big", action="make_room"),

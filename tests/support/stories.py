@@ -33,6 +33,7 @@ class Story:
     zones: dict[str, float] = field(default_factory=dict)  # seconds that a host's clock is ahead
     lines: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     cut: set[str] = field(default_factory=set)  # files that end in the middle of a line
+    unplaced: bool = False  # nothing says where: no host may be named
 
     # --- who is where ---------------------------------------------------------------------
 

@@ -200,3 +200,56 @@ STORIES_OF_PLACES = [
     kernel_log_in_the_folder_of_the_job,
     kernel_log_in_the_folder_of_a_host,
 ]
+
+
+# --- names without numbers --------------------------------------------------------------------------
+
+
+def _servers(story: Story, names: dict[str, str], failed: str) -> Story:
+    """`names`: of servers, and the files into which they write."""
+    for name, path in names.items():
+        story.put(path, 1, f"INFO {story.at(1):%m-%d %H:%M:%S} [api_server.py:1287] vLLM API server version 0.9.1")  # fmt: skip
+        for second in range(60, 400 if name == failed else 600, 20):
+            story.put(path, second, f"INFO {story.at(second):%m-%d %H:%M:%S} [loggers.py:116] Engine 000: Avg prompt throughput: 812.1 tokens/s, Avg generation throughput: 231.4 tokens/s, Running: 4 reqs, Waiting: 0 reqs")  # fmt: skip
+    moment = f"{story.at(400):%m-%d %H:%M:%S}"
+    story.put(names[failed], 400, f"(EngineCore_0 pid=212) ERROR {moment} [core.py:396] EngineCore encountered a fatal error.", f"(EngineCore_0 pid=212) ERROR {moment} [core.py:396] {OOM}")  # fmt: skip
+    return story
+
+
+def replicas_with_letters() -> Story:
+    names = {f"vllm-{letter}": f"logs/vllm-{letter}.log" for letter in "abc"}
+    return _servers(Story(("cuda_oom",), host="vllm-b"), names, "vllm-b")
+
+
+def servers_called_after_their_roles() -> Story:
+    names = {role: f"logs/{role}.log" for role in ("prefill", "decode", "router")}
+    return _servers(Story(("cuda_oom",), host="decode"), names, "decode")
+
+
+def folders_called_after_roles() -> Story:
+    names = {role: f"logs/{role}/server.log" for role in ("prefill", "decode")}
+    return _servers(Story(("cuda_oom",), host="prefill"), names, "prefill")
+
+
+def pods_with_random_ends() -> Story:
+    pods = ("sampler-7c9f8d-x2xkq", "sampler-7c9f8d-b8kzw", "sampler-7c9f8d-mmrtc")
+    return _servers(
+        Story(("cuda_oom",), host=pods[2]), {pod: f"{pod}.log" for pod in pods}, pods[2]
+    )
+
+
+def file_that_is_called_after_the_job() -> Story:
+    """Beside files of what watches the job: a name that says no place."""
+    story = _servers(Story(("cuda_oom",), host=""), {"x": "logs/grpo.log"}, "x")
+    story.put("logs/collector.log", 60, "exporter: listening on :9400")
+    story.unplaced = True
+    return story
+
+
+STORIES_OF_PLACES += [
+    file_that_is_called_after_the_job,
+    replicas_with_letters,
+    servers_called_after_their_roles,
+    folders_called_after_roles,
+    pods_with_random_ends,
+]

@@ -43,7 +43,8 @@ _Job = tuple[str, Position | None]
 Rules = Mapping[str, Any]  # patterns and clock, as they travel
 
 # The last rules, compiled: following asks often.
-_compiled: dict[str, tuple[Rules, Scanner]] = {}
+# By name: all rules, for about how many files some are compiled, and these.
+_compiled: dict[str, tuple[Rules, int, Rules, Scanner]] = {}
 _compiling = threading.Lock()
 
 
@@ -71,17 +72,24 @@ def scan_files(
 ) -> Iterator[tuple[str, list[Any]]]:
     """Each path, and what was read of it, as it travels. `share_of_cores`: a node's are its job's."""
     with _compiling:
-        if name not in _compiled:
+        whole, known, kept, scanner = _compiled.get(name, (rules, 0, rules, None))
+        if scanner is None or known != _about(len(jobs)):
+            kept = _rules_for(whole, _about(len(jobs)))
+            scanner = compile_rules(kept)
             _compiled.clear()
-            kept = _rules_for(rules, len(jobs))
-            _compiled[name] = kept, compile_rules(kept)
-        rules, scanner = _compiled[name]
+            _compiled[name] = whole, _about(len(jobs)), kept, scanner
+        rules = kept
     workers = _how_many(jobs, share_of_cores)
     # What a user has written is searched for where it can be interrupted.
     foreign = any(pattern.get("foreign") for pattern in rules["patterns"])
     if workers > 1 or (jobs and foreign and not can_be_interrupted()):
         return _scan_beside(rules, jobs, workers, until)
     return ((path, scan_one(scanner, path, last, until)) for path, last in jobs)
+
+
+def _about(files: int) -> int:
+    """So that rules are not compiled anew for each file that a job opens."""
+    return 1 << (files - 1).bit_length() if files > MANY_FILES else MANY_FILES
 
 
 def _rules_for(rules: Rules, files: int) -> Rules:

@@ -60,7 +60,7 @@ class Clocks:
         self._origins = origins
         self._identities = identities or Identities(scans, origins)
         self._year = year
-        self._booted = {s.path: at for s in scans if (at := _boot_of(s)) is not None}
+        self._booted = {s.path: at for s in scans if (at := _boot_of(s, year)) is not None}
         self._steps_are_zoned = False
         self.steps = self._times(scans, rules)
         self.corrections = _by_steps(self.steps)
@@ -81,11 +81,12 @@ class Clocks:
         return None if time is None else time - self.ahead(path, hit)
 
     def host_of(self, who: Origin, path: str) -> str:
-        """Where a process runs; empty if that is not known."""
+        """Where a process runs, or what its file is called; empty if that is not known."""
         if who.address:
             return self._identities.host_named(who.address)
-        own = "" if who.rank is None else self._identities.host_of_rank(who.rank)
-        return own or self._identities.host_of_path(path)
+        if who.rank is None:
+            return self._identities.place_of_path(path)
+        return self._identities.host_of_rank(who.rank) or self._identities.host_of_path(path)
 
     def is_comparable(self, path: str, hit: Hit) -> bool:
         """Whether its order among the lines of other hosts is known."""
@@ -94,6 +95,11 @@ class Clocks:
         if self.is_zoned(path, hit) and self._zones_are_mixed:
             return False
         return self._correction(path, hit).tie != "none"
+
+    def is_tied(self, path: str) -> bool:
+        """Whether the clock of a file can be compared with the others."""
+        correction = self.corrections.get(self._clock_of_path(path), Correction())
+        return correction.tie != "none"
 
     def is_zoned(self, path: str, hit: Hit) -> bool:
         """Whether its clock says its zone."""
@@ -226,13 +232,17 @@ class Clocks:
         return found
 
 
-def _boot_of(scan: FileScan) -> float | None:
-    """When the kernel of this log was started, by the last line that tells it: clocks are set. None
-    if most others tell something else: then they quote other times."""
+def _boot_of(scan: FileScan, year: int) -> float | None:
+    """When the kernel of this log was started, by its head, or by the last line that tells it: clocks
+    are set. None if most others tell something else: then they quote other times."""
+    hits = [hit for hit in scan.hits if hit.pattern == clues.BOOT]
+    heads = filter(None, (clues.find(clues.BOOT_TOLD, hit.text) for hit in hits))
+    if head := next(heads, None):
+        return read_stamp(head["at"], year)
     told = [
         float(found["audit"] or found["rtc"]) - float(found["seconds"])
-        for hit in scan.hits
-        if hit.pattern == clues.BOOT and (found := clues.find(clues.BOOT_TIME, hit.text))
+        for hit in hits
+        if (found := clues.find(clues.BOOT_TIME, hit.text))
     ]
     alike = [boot for boot in told if abs(boot - told[-1]) < NEAR]
     return told[-1] if told and 2 * len(alike) > len(told) else None

@@ -15,8 +15,10 @@ from rankdbg.verdicts.rules.log_rules import ROLES, FailureRule
 # What became of it. "fatal": nothing says that it was overcome.
 Outcome = Literal["fatal", "recovered", "handled", "foreign"]
 APART = 900.0  # seconds without such a line: what comes then is another event
+APART_AT_END = 120.0  # a launcher that starts ranks again ends each attempt at once
 _RETRIED = re.compile(
     r"(?i)\b(retrying|will (retry|be retried|try again)|retry loop|trying again|try again in"
+    r"|(?:re)?tr(?:y|ies)[ #:]{1,2}(?P<try>\d+)(?: ?/ ?| of )(?!(?P=try)\b)\d+"
     r"|ignor(ed|ing)|falling back|fall back|continuing (without|anyway)|non-?fatal|skipping)\b"
 )
 _ATTEMPT = re.compile(r"/attempt_(\d+)/")
@@ -132,7 +134,8 @@ def _parts(findings: Sequence[Finding]) -> list[list[Finding]]:
     parts: list[list[Finding]] = []
     for finding in findings:
         last = parts[-1][-1].time if parts else None
-        if parts and (finding.time is None or last is None or finding.time - last <= APART):
+        apart = APART_AT_END if finding.rule.role == "teardown" else APART
+        if parts and (finding.time is None or last is None or finding.time - last <= apart):
             parts[-1].append(finding)
         else:
             parts.append([finding])

@@ -111,8 +111,14 @@ def _by_role(cause: Event, effect: Event) -> bool:
         if _has_lost(effect, cause):
             return True
         # An error that no rule knows, beside one that a rule knows, is what it left behind.
-        return cause.tier <= 1
+        return cause.tier <= 1 and not _was_retried_elsewhere(cause, effect)
     return cause.tier < effect.tier
+
+
+def _was_retried_elsewhere(retried: Event, event: Event) -> bool:
+    """Whether the one was tried again by other ranks, and is no reason for what this one has raised."""
+    apart = bool(retried.ranks and event.ranks) and not {*retried.ranks} & {*event.ranks}
+    return retried.is_retried and apart
 
 
 def _has_lost(client: Event, server: Event) -> bool:
@@ -175,12 +181,15 @@ def _ranked(events: Sequence[Event], reach: Sequence[set[int]]) -> list[int]:
     good = [n for n in range(len(events)) if covers[n] >= NEARLY_ALL * most]
     sources = [n for n in good if not any(n in reach[m] and m not in reach[n] for m in good)]
     votes = _votes(events)
-    certain = any(
-        not (events[n].is_retried or events[n].rule.weak) and events[n].mode != PYTHON_ERROR
-        for n in sources
-    )
+    retried = [events[n] for n in sources if events[n].is_retried or events[n].rule.weak]
+    sure = [events[n] for n in sources if _is_sure(events[n], retried)]
+    certain = bool(sure)
     first = min(
-        (event.until for event in (events[n] for n in sources) if event.comparable and event.until),
+        (
+            event.until
+            for event in sure or [events[n] for n in sources]
+            if event.comparable and event.until
+        ),
         default=None,
     )
 
@@ -207,6 +216,14 @@ def _ranked(events: Sequence[Event], reach: Sequence[set[int]]) -> list[int]:
         )
 
     return sorted(range(len(events)), key=order)
+
+
+def _is_sure(event: Event, retried: Sequence[Event]) -> bool:
+    """Whether it needs none of those as its cause that were tried again, or that are harmless alone."""
+    if event.is_retried or event.rule.weak:
+        return False
+    others = all(_was_retried_elsewhere(other, event) for other in retried)
+    return event.mode != PYTHON_ERROR or bool(retried and others)
 
 
 def _weight(event: Event) -> int:

@@ -34,6 +34,7 @@ class Finding:
     offset: int = 0
     after: tuple[str, ...] = ()  # lines just after it, of a traceback
     calm: str = ""  # the line above a traceback by which a program logs that it goes on
+    uncaught: bool = False  # it is in a traceback, and nothing says that the program goes on
     zoned: bool = False  # whether its clock says its zone
     odd: bool = False  # its rank says something else than most others do
     named: bool = False  # the line itself says whom it is about

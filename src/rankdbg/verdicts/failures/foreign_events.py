@@ -12,15 +12,18 @@ from rankdbg.verdicts.failures.earlier_runs import ANY_ZONE
 from rankdbg.verdicts.failures.events import Event
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities
-from rankdbg.verdicts.failures.subjects import row_pod
+from rankdbg.verdicts.failures.slurm_records import NODE_DOWN
+from rankdbg.verdicts.failures.subjects import pods_named, row_pod
 from rankdbg.verdicts.rules import clues
 
 AROUND_JOB = 600.0
 # Programs whose death by the OOM killer may be a job's.
 _OF_JOBS = re.compile(
-    r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node|deepspeed|accel|srun"
+    r"(?i)python|ray:|ray_|pt_|torch|train|vllm|sglang|raylet|gcs_server|java|node(?!_|-exp)|deepspeed|accel|srun"
     r"|slurm|bash|sh$|mpi|orted|main|worker|[A-Z]\w+(Actor|Worker|Dict)"
 )
+# Namespaces in which no jobs run.
+_OF_CLUSTER = {"kube-system", "kube-public", "kube-node-lease", "gpu-operator", "monitoring"}
 _VICTIM = re.compile(
     r"(?:[Kk]illed process|reaped process) \d+ \(([^)]+)\)|\btask=([^,]+),pid="
     r"|(?:^|\s)([^\s\[]+)\[\d+\]:? (?:segfault at|general protection|trap )"
@@ -66,6 +69,8 @@ class ForeignEvents:
             return "an earlier step of the Slurm job"
         if self._is_of_another_pod(event):
             return "another job's pod"
+        if self._is_of_another_node(event):
+            return "a node on which nothing of this job is known to run"
         if not is_kernel_file(first.path):
             return ""
         if self._is_of_another_process(event):
@@ -78,12 +83,23 @@ class ForeignEvents:
                 return "after this job had ended"
         return "long before the end of this log" if self._is_old_by_boot(event) else ""
 
+    def _is_of_another_node(self, event: Event) -> bool:
+        """Slurm tells of all nodes of a cluster."""
+        of_cluster = event.mode == NODE_DOWN or "setting DOWN" in event.first.text
+        own = self._identities.own_hosts
+        return bool(of_cluster and event.host and own) and event.host not in own
+
     def _is_of_another_pod(self, event: Event) -> bool:
         """Tables of a namespace list the pods of all jobs. The job's are called alike, and some of them
         have logs or are described."""
         pods = {row_pod(finding.text) for finding in event.findings}
         own = self._identities.pods
-        if "" in pods or not own:
+        if "" in pods:
+            named = {pod for finding in event.findings for pod in pods_named(finding.text)}
+            if named and all(space in _OF_CLUSTER for space, _ in named):
+                return True
+            pods, own = {pod for _, pod in named}, self._identities.hosts_at_work
+        if not pods or not own:
             return False
         return not any(
             pod.partition("-")[0] == known.partition("-")[0] for pod in pods for known in own

@@ -23,12 +23,19 @@ _NO_HOST = re.compile(
 _KERNEL_FILE = re.compile(
     r"(?i)(^|[-_./])(dmesg|kern|kernel|syslog|messages|journal|journalctl|xid)([-_.]|$)"
 )
+_KERNEL_FOLDER = re.compile(r"(?i)(^|[-_.])(dmesg|kern|syslog|journal|journalctl)([-_.]|$)")
 _AROUND_HOST = re.compile(
     r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?|kubectl|logs?|describe|events?|pod"
-    r"|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
+    r"|auth|kubelet|containerd|sel|bmc|ipmi|run|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
 )
 # One file for each rank of a host: gpu3-r5.log, gpu3_rank5.log, gpu3-gpu5.log
 _RANK_BEHIND_HOST = re.compile(r"(?i)^(.*\d.*?)[-_.](?:r|rank|gpu|lr|local_?rank)[-_.]?\d+$")
+# What Kubernetes adds to the name of a pod: trainer-7c9f4d-x2xkq
+_RANDOM = re.compile(r"-(?![a-z]*\d+$)(?=[a-z]*\d|[^aeiouy]{4})[a-z0-9]{3,10}$")
+_OWN_WORDS = re.compile(
+    r"(?i)^(launcher|main|console|nohup|combined|all|job|sacct|scontrol|events?|pods?|nodes?|nvidia|smi|dcgm|env|pip"
+    r"|requirements|metrics|monitor|watch|readme|notes?|stats?|config|version|info)$"
+)
 _POD_FOLDER = re.compile(r"[a-z0-9][a-z0-9-]*_(?P<pod>[a-z0-9][a-z0-9.-]*)_[0-9a-f-]{4,36}$")
 _ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}$")
 LABEL = re.compile(r"^([A-Za-z][\w.-]*?): ")
@@ -36,7 +43,8 @@ _LEAST_HOSTS = 2
 
 
 def is_kernel_file(path: str) -> bool:
-    return bool(_KERNEL_FILE.search(path.rpartition("/")[2]) or "/dmesg/" in path)
+    folder, _, name = path.rpartition("/")
+    return bool(_KERNEL_FILE.search(name) or _KERNEL_FOLDER.search(folder.rpartition("/")[2]))
 
 
 def hosts_of_paths(
@@ -74,6 +82,43 @@ def hosts_of_paths(
         elif stem and is_kernel_file(path) and _is_name(stem) and stem != parts[-1]:
             found[path] = stem
     return found
+
+
+def labels_of_paths(paths: Sequence[str]) -> dict[str, str]:
+    """What tells files apart that are of several servers or roles of one job: vllm-a.log and vllm-b.log,
+    prefill/server.log and decode/server.log. Not the hosts, but all that says where it was."""
+    own = [path for path in paths if not is_kernel_file(path)]
+    return _labels_by_folders(own) or _labels_by_names(own)
+
+
+def _labels_by_names(paths: Sequence[str]) -> dict[str, str]:
+    beside: dict[str, dict[str, str]] = {}
+    for path in paths:
+        stem = _stem(path)
+        if _is_name(stem) and not _OWN_WORDS.match(stem):
+            beside.setdefault(path.rpartition("/")[0], {})[path] = stem
+    return {
+        path: stem
+        for stems in beside.values()
+        if len({*stems.values()}) >= _LEAST_HOSTS
+        for path, stem in stems.items()
+    }
+
+
+def _labels_by_folders(paths: Sequence[str]) -> dict[str, str]:
+    """Folders side by side that have files of the same names."""
+    beside: dict[tuple[str, str], dict[str, str]] = {}
+    for path in paths:
+        above, _, name = path.rpartition("/")
+        above, _, folder = above.rpartition("/")
+        if _is_name(folder):
+            beside.setdefault((above, name), {})[path] = folder
+    return {
+        path: folder
+        for folders in beside.values()
+        if len(folders) >= _LEAST_HOSTS
+        for path, folder in folders.items()
+    }
 
 
 def _pod_of_folder(parts: Sequence[str]) -> str:
@@ -120,7 +165,10 @@ def _beginnings(stem: str) -> list[str]:
 
 
 def _form(name: str) -> str:
-    return re.sub(r"\d+", "#", name)
+    """The same for the hosts of one job: gpu-3 and gpu-4, and pods of which the ends are random."""
+    bare = _RANDOM.sub("", name)
+    end = "-*" if bare != name else ""
+    return re.sub(r"\d+", "#", _RANDOM.sub("", bare)) + end
 
 
 def _is_name(part: str) -> bool:
@@ -146,7 +194,8 @@ def _alike_files(paths: Sequence[str]) -> set[str]:
     beside: dict[tuple[str, str], set[str]] = {}
     for path in paths:
         stem = _stem(path)
-        if _is_hosts_name(stem) and rank_of_file(path) is None:
+        is_host = _is_hosts_name(stem) or (_is_name(stem) and _form(stem).endswith("*"))
+        if is_host and rank_of_file(path) is None:
             beside.setdefault((path.rpartition("/")[0], _form(stem)), set()).add(stem)
     return {name for names in beside.values() if len(names) >= _LEAST_HOSTS for name in names}
 

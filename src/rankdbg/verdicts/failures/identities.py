@@ -19,8 +19,14 @@ from functools import cached_property
 
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import ray_worker
-from rankdbg.verdicts.failures.hosts_of_files import LABEL, hosts_of_paths, labelled_hosts
+from rankdbg.verdicts.failures.hosts_of_files import (
+    LABEL,
+    hosts_of_paths,
+    labelled_hosts,
+    labels_of_paths,
+)
 from rankdbg.verdicts.failures.log_lines import Origins
+from rankdbg.verdicts.failures.slurm_records import NodeRecords, host_of_row
 from rankdbg.verdicts.rules import clues
 
 _BUS = re.compile(r"^(?:0000|00000000)?:?([0-9a-f]{2}):([0-9a-f]{2})", re.IGNORECASE)
@@ -64,6 +70,7 @@ class Identities:
         self._boxed: set[int] = set()  # ranks that torchrun names
         self._told_pids: list[tuple[str, int, int]] = []  # path, pid, rank
         self._sections: dict[str, list[tuple[int, str]]] = {}  # of a file: whom they describe
+        self._records = NodeRecords(scans)
         self._comms: list[tuple[int, str, int, str, int]] = []  # world, host, pid, bus, rank
         own: dict[str, set[str]] = {}  # of a file: the hosts that NCCL's lines in it are of
         for scan in scans:
@@ -79,11 +86,14 @@ class Identities:
         # A folder may be called by the address of a host whose name is known.
         self._paths = {path: self._of_address.get(host, host) for path, host in paths.items()}
         self._hosts |= {*self._paths.values()} - {""}
+        self._at_work = [scan.path for scan in scans if _tells_of_work(scan)]
+        self._labels = labels_of_paths(self._at_work)
         if not self.tasks_are_agents:
             for host, ranks in self._tasks.items():
                 for rank in ranks:
                     self._on_host(rank, host)
         self._learn_comms(scans)
+        self._paths |= self._hosts_of_numbered_files()
         self._learn_files(scans)
         self._learn_records(scans)
         self._learn_labels(scans)
@@ -168,6 +178,16 @@ class Identities:
                 self._rank_of_gpu.setdefault((host, bus), rank)
                 self._on_host(rank, host)
 
+    def _hosts_of_numbered_files(self) -> dict[str, str]:
+        """sft-88-5.err, of rank 5, which some line places on a host, is of that host."""
+        found = {}
+        for path, name in self._paths.items():
+            rank = self._origins.rank_of_path(path)
+            told = "" if rank is None else self.host_of_rank(rank)
+            if told and told != name and name.endswith(f"-{rank}"):
+                found[path] = told
+        return found
+
     def _learn_files(self, scans: Sequence[FileScan]) -> None:
         """A worker's file has its pid in its name, and its rank in its lines."""
         for scan in scans:
@@ -247,6 +267,10 @@ class Identities:
 
     def host_of_path(self, path: str) -> str:
         return self._paths.get(path, "")
+
+    def place_of_path(self, path: str) -> str:
+        """Its host, or what tells it apart from the files beside it."""
+        return self._paths.get(path) or self._labels.get(path, "")
 
     def rank_of_line(self, path: str, hit: Hit) -> int | None:
         """The rank alone, without a look at the line where the file is one rank's."""
@@ -335,7 +359,9 @@ class Identities:
         """As kubectl describe puts it above, and syslog, pdsh and tables of kubectl put it before each line."""
         if above := self.described_pod(path, hit.offset):
             return above
-        if host := _host_of_record(hit.text):
+        if host := _host_of_record(hit.text) or self._records.host(path, hit.offset):
+            return host
+        if host := host_of_row(hit.text, self._hosts):
             return host
         if found := _SYSLOG.match(hit.head):
             return found[1]
@@ -344,11 +370,28 @@ class Identities:
         found = _FIRST_WORD.match(hit.head)
         return found[1] if found and found[1] in self._hosts else ""
 
+    @cached_property
+    def own_hosts(self) -> set[str]:
+        """Those of the job's ranks and files, not those that some line only names."""
+        of_ranks = {self.host_of_rank(rank) for rank in self.ranks}
+        return (of_ranks | {*self._paths.values()}) - {""}
+
+    @cached_property
+    def hosts_at_work(self) -> set[str]:
+        """Those of its ranks, and of the files of its processes, not of machines."""
+        of_ranks = {self.host_of_rank(rank) for rank in self.ranks}
+        return (of_ranks | {*map(self.host_of_path, self._at_work)}) - {""}
+
     def described_pod(self, path: str, offset: int) -> str:
         """Whose section of kubectl describe a line is in."""
         sections = self._sections.get(path, [])
         above = bisect_right(sections, offset, key=lambda section: section[0])
         return sections[above - 1][1] if above else ""
+
+
+def _tells_of_work(scan: FileScan) -> bool:
+    """Whether a process of the job writes the file, not something that only watches it."""
+    return any(hit.pattern.startswith(("phase:", clues.PROGRESS)) for hit in scan.hits)
 
 
 def _both_ends(hits: Sequence[Hit], most: int) -> Sequence[Hit]:

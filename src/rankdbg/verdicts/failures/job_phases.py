@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -13,10 +13,11 @@ from rankdbg.logs.places import ray_worker
 from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.log_lines import Origin, Origins, year_of
+from rankdbg.verdicts.failures.output_pairs import other_stream
 from rankdbg.verdicts.rules.log_rules import LogRules, PhaseRule
 
 _PASS_ON = {"driver", "launcher"}
-LAUNCHERS = {"torchrun", "ray", "hf"}
+LAUNCHERS = {"torchrun", "ray", "hf", "bars"}
 _NOBODY = Origin()
 
 
@@ -105,8 +106,9 @@ def courses(
     in_file = Counter(path for each in paths for path in each)
     alone = {path for path, processes in in_file.items() if processes == 1}
     latest = _latest(scans, clocks)
+    ends = _ends(scans, clocks)
     made = [
-        _course(lines, alone, stacks[lines[0].scan.path].most_common(1)[0][0], latest, clocks)
+        _course(lines, alone, stacks[lines[0].scan.path].most_common(1)[0][0], latest, clocks, ends)
         for lines in by_process.values()
     ]
     return sorted(
@@ -159,13 +161,29 @@ class _Actors:
 def _latest(scans: Sequence[FileScan], clocks: Clocks) -> float | None:
     """When the last line of all was written, by a clock that can be compared."""
     own = [scan for scan in scans if not is_kernel_file(scan.path)]
+    own = [scan for scan in own if clocks.is_tied(scan.path)] or own
     times = [clocks.time_of_stamp(scan.path, scan.last_stamp) for scan in own]
     times += [clocks.time(scan.path, scan.hits[-1]) for scan in own if scan.hits]
     return max((time for time in times if time is not None), default=None)
 
 
+def _ends(scans: Sequence[FileScan], clocks: Clocks) -> dict[str, float | None]:
+    """When the process of each file has last written, into it or into its other file."""
+    own = {scan.path: clocks.time_of_stamp(scan.path, scan.last_stamp) for scan in scans}
+    ends = {}
+    for path, end in own.items():
+        other = own.get(other_stream(path, own))
+        ends[path] = max((each for each in (end, other) if each is not None), default=None)
+    return ends
+
+
 def _course(
-    lines: list[_Line], alone: set[str], stack: str, latest: float | None, clocks: Clocks
+    lines: list[_Line],
+    alone: set[str],
+    stack: str,
+    latest: float | None,
+    clocks: Clocks,
+    ends: Mapping[str, float | None],
 ) -> Course:
     lines.sort(key=lambda line: (line.time or 0.0, line.scan.path, line.hit.offset))
     scan, who = lines[-1].scan, lines[-1].who
@@ -179,8 +197,8 @@ def _course(
         if scan.now is not None:
             silent = _least(silent, *(each.idle for each in own))
         else:
-            ends = {each.path: clocks.time_of_stamp(each.path, each.last_stamp) for each in own}
-            silent = _least(silent, *(_silence(end, latest) for end in ends.values()))
+            paths = {each.path for each in own}
+            silent = _least(silent, *(_silence(ends[path], latest) for path in paths))
     writers = scan.file.ranks if scan.file is not None and who.rank is None else ()
     stays = tuple(_stays(lines, stack))
     host = clocks.host_of(who, scan.path)

@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
+from rankdbg.verdicts.failures.aged_events import latest
 from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding, HarmlessFinding
 from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.log_lines import CLOCK, Origins, year_of
+from rankdbg.verdicts.failures.output_pairs import OutputPairs
 from rankdbg.verdicts.failures.same_events import (
     by_one_clock,
     by_victim,
@@ -22,6 +24,7 @@ from rankdbg.verdicts.failures.same_events import (
     with_places,
     with_victims,
 )
+from rankdbg.verdicts.failures.slurm_records import NODE_DOWN, NODE_FAILED, tells_of_lost_node
 from rankdbg.verdicts.failures.subjects import is_aged, read_subject
 from rankdbg.verdicts.failures.tracebacks import (
     Traceback,
@@ -70,9 +73,19 @@ class LogFindings:
         self.clocks = Clocks(scans, rules, origins, self._year, self.identities)
         self.harmless: list[HarmlessFinding] = []
         self.failures: list[Finding] = []
+        pairs = OutputPairs(scans, self.clocks)
         for scan in scans:
-            self.failures += joined(self._of_file(scan))
+            self.failures += pairs.timed(scan, joined(self._of_file(scan)))
         self.failures = told_apart(sent_by_launcher(self.failures, rules), rules)
+        self.failures = [self._of_lost_node(finding) for finding in self.failures]
+
+    def _of_lost_node(self, finding: Finding) -> Finding:
+        """That a node is down may mean many things; that Slurm has lost one on which ranks ran, one."""
+        lost = self._rules.failures.get(NODE_FAILED)
+        is_lost = finding.mode == NODE_DOWN and tells_of_lost_node(finding.text)
+        if not lost or not is_lost or finding.host not in self.identities.own_hosts:
+            return finding
+        return replace(finding, rule=lost)
 
     def _of_file(self, scan: FileScan) -> list[Finding]:
         found: list[Finding] = []
@@ -125,7 +138,8 @@ class LogFindings:
                 until = self.clocks.time_of_stamp(scan.path, stamp)
                 finding = replace(finding, after=after[:AFTER_ERROR], until=until)
             if inside:
-                finding = replace(finding, calm=calm_line(inside[-1][0]))
+                calm = calm_line(inside[-1][0])
+                finding = replace(finding, calm=calm, uncaught=not calm)
             made.append(finding)
         return made
 
@@ -185,6 +199,8 @@ class LogFindings:
         made = []
         for finding in findings:
             after = bisect_right(offsets, finding.offset)
+            if is_aged(finding.text) and finding.time is not None:
+                finding = replace(finding, until=latest(finding.text, finding.time))
             # Descriptions and tables of Kubernetes are in no order of time.
             untimed = is_aged(finding.text) or self.identities.described_pod(
                 scan.path, finding.offset

@@ -11,7 +11,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
+from rankdbg.logs.kinds import normalised
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.clocks import Clocks, step_hits, step_of
 from rankdbg.verdicts.failures.earlier_runs import earlier_runs, first_stamp
@@ -28,6 +30,7 @@ from rankdbg.verdicts.rules.log_rules import LogRules, RecoveryRule
 
 _USUAL = ("phase:", clues.PROGRESS)  # patterns of lines that a process in good health writes
 _NUMBER = re.compile(r"\d{1,18}$")  # a user's own rule may name a step otherwise
+MOST_LATER = 1000  # lines among which one of the same process is looked for
 LEAST_FINISHED = 2  # ranks that say so: one alone may speak for all
 STEPS_AFTER = 2  # different ones, before a job counts as running again
 SOON = 20.0  # seconds: lines of others are written so much later, though nothing goes on
@@ -122,6 +125,8 @@ class Outcomes:
         judged = [self._refined(self._judged(event, foreign)) for event in events]
         judged = foreign.without_strangers(judged)
         judged = _since_the_first_attempt(judged)
+        judged = self._in_vain_attempts(judged)
+        judged = self._as_before(judged)
         if any(event.tier and event.outcome == "fatal" for event in judged):
             return judged
         return [self._repeated(event) for event in judged]
@@ -285,6 +290,60 @@ class Outcomes:
         ]
         return replace(event, since=max(own)) if own else event
 
+    def _as_before(self, judged: Sequence[Event]) -> list[Event]:
+        """What a process has survived before, and after which it goes on as usual, it has survived:
+        an error of one request to a server, a text that a job prints again and again. If something
+        has ended, only where the lines name the process."""
+        survived = {
+            _same_text(event) for event in judged if event.outcome in ("recovered", "handled")
+        }
+        ended = any(event.tier and event.outcome == "fatal" for event in judged)
+        return [
+            replace(event, outcome="handled", why="its process went on, as after the same before")
+            if event.outcome == "fatal"
+            and _same_text(event) in survived
+            and (not ended or (event.mode == PYTHON_ERROR and event.first.writer.pid is not None))
+            and self._goes_on_after(event)
+            else event
+            for event in judged
+        ]
+
+    def _goes_on_after(self, event: Event) -> bool:
+        """Whether its process has written a usual line after it, and nothing has been started again."""
+        last = event.findings[-1]
+        scan = self._scans.get(last.path)
+        if scan is None or event.attempt is not None:
+            return False
+        later = (h for h in reversed(scan.hits) if h.offset > last.offset)
+        usual = islice((hit for hit in later if hit.pattern.startswith(_USUAL)), MOST_LATER)
+        pid = last.writer.pid
+        return any(self._identities.speaker(scan.path, hit).pid == pid for hit in usual)
+
+    def _in_vain_attempts(self, judged: Sequence[Event]) -> list[Event]:
+        """What has ended two attempts of an elastic launcher in the same way was not overcome by an
+        attempt that did not come as far, whatever has ended that."""
+        attempts: dict[tuple[object, ...], set[int]] = {}
+        for event in judged:
+            if event.attempt is not None and event.tier == 0:
+                attempts.setdefault(_same_in_attempts(event), set()).add(event.attempt)
+        return [
+            replace(event, outcome="fatal", why="")
+            if event.outcome == "recovered"
+            and len(ended := attempts.get(_same_in_attempts(event), set())) > 1
+            and not self._came_further(max(ended))
+            else event
+            for event in judged
+        ]
+
+    def _came_further(self, attempt: int) -> bool:
+        """Whether a later attempt has done a step that the attempts up to this one have not."""
+        done = {
+            number: max((int(step) for step in steps if _NUMBER.match(step)), default=0)
+            for number, steps in self._steps_of_attempt.items()
+        }
+        before = max((step for number, step in done.items() if number <= attempt), default=0)
+        return any(step > before for number, step in done.items() if number > attempt)
+
     def _ended_badly(self, event: Event) -> bool:
         """Whether the last steps, of its rank if these are known, have values that are no numbers."""
         told = [s for s in self.progress if s.time is not None and is_bad(s.text) is not None]
@@ -355,6 +414,15 @@ def _since_the_first_attempt(judged: Sequence[Event]) -> list[Event]:
         else event
         for event in judged
     ]
+
+
+def _same_in_attempts(event: Event) -> tuple[object, ...]:
+    """Equal for the same failure of one rank, which may run on another host in each attempt."""
+    return event.mode, event.ranks, normalised(event.first.text)
+
+
+def _same_text(event: Event) -> tuple[str, str]:
+    return event.mode, normalised(event.first.text)
 
 
 def _end_of(event: Event) -> float | None:

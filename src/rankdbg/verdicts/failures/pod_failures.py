@@ -18,8 +18,8 @@ _MODES = {
     "Evicted": "k8s_evicted",
     "Unschedulable": "k8s_pod_not_scheduled",
     "FailedScheduling": "k8s_pod_not_scheduled",
-    "ImagePullBackOff": "k8s_pod_not_scheduled",
-    "ErrImagePull": "k8s_pod_not_scheduled",
+    "ImagePullBackOff": "k8s_image_pull_failed",
+    "ErrImagePull": "k8s_image_pull_failed",
     "StartError": "k8s_container_not_started",
     "ContainerCannotRun": "k8s_container_not_started",
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from rankdbg.logs.patterns import FileScan
+from rankdbg.verdicts.failures.aged_events import with_times_of_events
 from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.confidence import Confidence, how_sure
 from rankdbg.verdicts.failures.described_pods import with_container_ends
@@ -19,9 +20,11 @@ from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
 from rankdbg.verdicts.failures.log_findings import LogFindings
 from rankdbg.verdicts.failures.log_lines import Origins
 from rankdbg.verdicts.failures.outcomes import Outcomes
+from rankdbg.verdicts.failures.slurm_records import with_times_of_records
 from rankdbg.verdicts.failures.step_values import StepLine
 from rankdbg.verdicts.failures.trends import Trend, find_trends
 from rankdbg.verdicts.failures.values import BadValues, bad_values, where_it_began
+from rankdbg.verdicts.failures.versions import can_come_of_versions, event_of_version, odd_versions
 from rankdbg.verdicts.rules.log_rules import LogRules
 
 Part = Literal["root", "consequence", "teardown", "other"]
@@ -33,6 +36,8 @@ LOST_A_PEER = (
     "nccl_remote_closed", "nccl_ib_completion_error", "nccl_system_error", "gloo_peer_closed",
     "torch_store_lost",
 )  # fmt: skip
+FEW_STEPS = 5  # of a job that has hardly begun
+LOST_CHILD = "dataloader_worker_died"
 # Ranks on which the same failure shows within so many seconds have failed together.
 TOGETHER = 10.0
 
@@ -85,7 +90,7 @@ class Diagnosis:
 
 
 def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
-    scans = with_container_ends(scans)
+    scans = with_times_of_events(with_times_of_records(with_container_ends(scans)))
     found = LogFindings(scans, rules, Origins(scans))
     outcomes = Outcomes(scans, rules, found.identities, found.clocks)
     findings = in_the_zone_of_the_job(
@@ -97,6 +102,10 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
     fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
     events = [*fatal, *(event for event in judged if event not in fatal)]
     explanation = explain(fatal)
+    if version := _of_version(fatal, explanation, scans, rules, found.identities, outcomes):
+        fatal = [*fatal, version]
+        events = [*fatal, *events[len(fatal) - 1 :]]
+        explanation = explain(fatal)
     suspects = [event for event in judged if event.rule.weak and event not in fatal]
     attempts = [event for event in judged if event.is_attempt and event not in fatal]
     failures = [
@@ -121,6 +130,24 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         found.clocks,
         outcomes.finished,
     )
+
+
+def _of_version(
+    fatal: Sequence[Event],
+    explanation: Explanation,
+    scans: Sequence[FileScan],
+    rules: LogRules,
+    identities: Identities,
+    outcomes: Outcomes,
+) -> Event | None:
+    """That one host has another version, if this can have brought about what has failed first."""
+    if not explanation.roots:
+        return None
+    has_begun = len({done.step for done in outcomes.progress}) > FEW_STEPS
+    root = fatal[explanation.roots[0]]
+    if not can_come_of_versions(root, has_begun):
+        return None
+    return event_of_version(root, odd_versions(scans, identities), rules)
 
 
 def _step_lines(outcomes: Outcomes) -> Iterator[StepLine]:
@@ -173,6 +200,7 @@ def _failures(
         if part == "root":
             failure = _missing(_blaming(failure, identities), events, identities)
             failure = _with_child(_with_victim(failure, events), events)
+            failure = _with_lost_host(_with_label(failure, identities), events)
         made.append(failure)
     causes = [events[number].mode for number in explanation.roots]
 
@@ -237,12 +265,16 @@ def _is_named(peer: str, identities: Identities) -> bool:
 
 
 def _with_victim(failure: Failure, events: Sequence[Event]) -> Failure:
-    """Of a host that ran out of memory: the one rank of it that was killed."""
-    if failure.ranks or not failure.host or failure.first.rule.kind != "host_memory":
+    """Of a host that ran out of memory: the one rank of it that was killed, or that has lost a process
+    of its own. Where the line names no host, theirs, if they are all of one."""
+    if failure.ranks or failure.first.rule.kind != "host_memory":
         return failure
-    killed = {event.ranks for event in events if event.tier == 1 and event.host == failure.host}
-    ranks = {rank for each in killed for rank in each}
-    return replace(failure, ranks=tuple(ranks)) if len(ranks) == 1 else failure
+    killed = [event for event in events if event.mode == LOST_CHILD]
+    killed = killed or [event for event in events if event.tier == 1]
+    hosts = {event.host for event in killed} - {""}
+    host = failure.host or (hosts.pop() if len(hosts) == 1 else "")
+    ranks = {rank for event in killed if host and event.host == host for rank in event.ranks}
+    return replace(failure, host=host, ranks=tuple(ranks) if len(ranks) == 1 else ())
 
 
 def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:
@@ -261,6 +293,24 @@ def _with_child(failure: Failure, events: Sequence[Event]) -> Failure:
         return failure
     first = replace(failure.first, ranks=children.pop())
     return replace(failure, ranks=first.ranks, first=first, findings=(first,))
+
+
+def _with_label(failure: Failure, identities: Identities) -> Failure:
+    """Of a process of which neither its rank nor its host is known: what its file is called."""
+    first = failure.first
+    is_own = first.rule.role in ("root", "death") and not (first.named or first.rule.of_host)
+    if failure.ranks or failure.host or not is_own:
+        return failure
+    return replace(failure, host=identities.place_of_path(failure.first.path))
+
+
+def _with_lost_host(failure: Failure, events: Sequence[Event]) -> Failure:
+    """Of a host that has failed, where its scheduler names all hosts of the job: the one that all
+    ranks have lost."""
+    if failure.host or not failure.first.rule.of_host:
+        return failure
+    lost = {peer for event in events for peer in event.peers if event.tier >= 2}
+    return replace(failure, host=lost.pop()) if len(lost) == 1 else failure
 
 
 def _missing(failure: Failure, events: Sequence[Event], identities: Identities) -> Failure:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from rankdbg.verdicts.failures.job_phases import Course
+from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course
 
 
 @dataclass(frozen=True)
@@ -61,17 +61,31 @@ def find_stall(courses: Sequence[Course]) -> Stall | None:
 
 def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
     """Whether others that do the same work have continued with it: then a stalled one may only have
-    stopped writing."""
-    newest: dict[
-        str, float
-    ] = {}  # by stack: for how long the last to do a step has written nothing
+    stopped writing. A job that does steps, of whatever stack, is past what launchers and engines say of
+    their start."""
+    newest: dict[str, float] = {}  # by stack: since when the last to do a step has written nothing
     for course in courses:
         if course.now.rule.repeats and course.silent is not None and not course.overdue:
             stack = course.now.rule.stack
             newest[stack] = min(course.silent, newest.get(stack, course.silent))
-    return any(
-        newest.get(course.now.rule.stack, inf) < (course.silent or 0.0) / 2 for course in stalled
-    )
+    last_step = min(newest.values(), default=inf)
+    last_counted = min(map(_since_step, courses), default=inf)
+    for course in stalled:
+        now, half = course.now.rule, (course.silent or 0.0) / 2
+        continued = newest.get(now.stack, inf)
+        if now.stack in LAUNCHERS:
+            continued = min(continued, last_step)
+        if not now.repeats:
+            continued = min(continued, last_counted)
+        if continued < half:
+            return True
+    return False
+
+
+def _since_step(course: Course) -> float:
+    """Seconds since one that counts its steps, and continues, has written; else infinite."""
+    counts = course.now.rule.repeats and course.now.step is not None and not course.overdue
+    return course.silent if counts and course.silent is not None else inf
 
 
 def _work(course: Course) -> tuple[str, str]:

@@ -19,6 +19,7 @@ _POD = re.compile(
 _ROW = re.compile(r"(?:^|\s)pod/(?P<host>[a-z0-9][a-z0-9.-]*)\s")  # of kubectl get events
 
 
+_KUBELET = re.compile(r'\bpod="(?P<space>[a-z0-9-]+)/(?P<pod>[a-z0-9][a-z0-9.-]*)"')
 _AGED = re.compile(
     r"^\s*(?:<unknown>|(?:\d{1,4}[smhd])+(?: \(x\d+ over \S+\))?)\s+(?:Normal|Warning)\s"
 )
@@ -33,6 +34,11 @@ def row_pod(text: str) -> str:
     """The pod of a row of kubectl get events, or ``."""
     found = _ROW.search(text)
     return found["host"] if found else ""
+
+
+def pods_named(text: str) -> set[tuple[str, str]]:
+    """Those of which a kubelet tells, with their namespaces: pod="train/trainer-0"."""
+    return {(found["space"], found["pod"]) for found in _KUBELET.finditer(text)}
 
 
 def pod_in(text: str) -> str:

@@ -14,6 +14,7 @@ PROGRESS = "progress"
 LABELS = "labels"
 CHECKPOINT = "checkpoint"
 BOOT = "boot"
+VERSIONS = "versions"
 
 RANK_LABEL = r"^[^\[]{0,80}\[[Rr]ank ?(?P<rank>\d{1,6})\]"
 # gpu-3:4711:4712 [5] NCCL INFO …: the host, the pid, and the GPU's number on its host.
@@ -47,11 +48,21 @@ DESCRIBED = r"^Name:\s{3,}(?P<host>[a-z0-9][a-z0-9.-]*)\s*$"  # kubectl describe
 DESCRIBED_RANK = r"^\s{2,}RANK:\s{2,}(?P<rank>\d{1,6})\s*$"
 CONTAINER_STATE = r"^ {4}(?P<last>Last )?State: {2,}(?P<state>Terminated|Waiting|Running)\s*$"
 CONTAINERS_LINE = r"^(?P<init>Init )?Containers:\s*$"
+# What kubectl get events says of a pod that was placed, and of a container that runs.
+POD_BEGINS = r"\b(Successfully assigned \S+ to \S+|Started container \S+)"
+NODE = r"^\s*NodeName=(?P<host>[A-Za-z0-9][\w.-]*)"  # scontrol show node
 # started rank 3 as pid 4711, rank 3 (pid 4711) ended
 RANK_PID = r"\b[Rr]ank[ =:]{1,2}(?P<rank>\d{1,6})\b[^\d]{1,12}?\bpid[ =:]{1,3}(?P<pid>\d{1,7})\b"
 # A child of the rank that says it: DataLoader worker (pid 4711) is killed by signal: Killed
 CHILD_PIDS = r"\b[Ww]orker \(pid(?:\(s\)|s)?:? (?P<pids>\d{2,7}(?:, ?\d{2,7})*)\)"
 WORKER_DIED = r"Worker IP address: (?P<address>[\d.]{7,15}).{0,40}Worker PID: (?P<pid>\d+)"
+
+# NCCL version 2.27.3, torch==2.7.0+cu126, Driver Version: 550.54.15, Python 3.11.9
+VERSION = (
+    r"(?<![\w./-])(?P<what>NCCL|PyTorch|[Tt]orch|CUDA|[Dd]river|[Pp]ython|v?(?:LLM|llm)|transformers|triton|deepspeed"
+    r"|sglang|flash[-_]attn|transformer[-_]engine|nccl)(?: runtime)?(?:[ _][Vv]ersion)?(?:==|[:= ]{1,3})v?"
+    r"(?P<version>\d+\.\d+[\w.+-]*)"
+)
 
 # torchrun's agent: which ranks its workers have, in the order of their local ranks.
 GLOBAL_RANKS = r"\bglobal_ranks=\[(?P<ranks>\d+(?:, ?\d+)*)\]"
@@ -63,6 +74,8 @@ BOOT_TIME = (
     SINCE_BOOT
     + r".{0,120}?(?:audit\((?P<audit>\d{9,10}\.\d{3}):|setting system clock to .{10,40}\((?P<rtc>\d{9,10})\))"
 )
+# How who collects a kernel's log says it in the first line: # boot 2026-05-04T09:30:00Z
+BOOT_TOLD = r"^#.{0,200}\b(?:boot(?:ed)?|uptime -s)\b[^\d]{0,12}(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:Z| UTC)?)"
 
 _METRIC = (
     r"(?:loss|lr\b|learning.rate|grad|gnorm|tok|tps|time|reward|throughput|samples|mem|acc\b|ppl)"
@@ -100,6 +113,9 @@ PATTERNS = [
             ("Name:   ", DESCRIBED),
             ("  RANK:  ", DESCRIBED_RANK),
             ("global_ranks=[", GLOBAL_RANKS),
+            ("Successfully assigned ", POD_BEGINS),
+            ("Started container", POD_BEGINS),
+            ("NodeName=", NODE),
         ),
         after=3,
         limit=1500,
@@ -145,10 +161,38 @@ PATTERNS = [
     ),
     Pattern(
         BOOT,
-        (("audit(", BOOT_TIME), ("setting system clock to", BOOT_TIME)),
+        (
+            ("audit(", BOOT_TIME),
+            ("setting system clock to", BOOT_TIME),
+            ("boot 20", BOOT_TOLD),
+            ("boot: 20", BOOT_TOLD),
+            ("uptime -s", BOOT_TOLD),
+        ),
         limit=20,
         looks=400,
         numbered=False,
+        torn=False,
+    ),
+    Pattern(
+        VERSIONS,
+        tuple(
+            (literal, VERSION)
+            for literal in (
+                "NCCL version ",
+                "orch version",
+                "river Version",
+                "river version",
+                "torch==",
+                "torch=2",
+                "ython 3.",
+                "transformers==",
+                "_attn==",
+                "triton==",
+                "ython version",
+            )
+        ),
+        limit=200,
+        looks=200,
         torn=False,
     ),
     Pattern(
@@ -184,7 +228,7 @@ _COMPILED = {
     pattern: re.compile(pattern)
     for pattern in (
         NCCL_PREFIX, NCCL_COMM, NCCL_ADDRESS, RAY_NODE, RAYLET, RAY_ACTOR, BOX_HOST, BOX_RANK, BOX_PID,
-        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, PROGRESS_LINE, PROGRESS_BAR,
-        SAVED, SINCE_BOOT, BOOT_TIME, RANK_LABEL,
+        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, NODE, VERSION, PROGRESS_LINE, PROGRESS_BAR,
+        SAVED, SINCE_BOOT, BOOT_TIME, BOOT_TOLD, RANK_LABEL,
     )
 }  # fmt: skip

@@ -359,7 +359,8 @@ def test_wordings(stack: str, line: str) -> None:
         literals = [literal.encode() for literal, _ in pattern.match if literal in line]
         if literals and KNOWN.matches(pattern, literals, line):
             stacks.add(RULES.phases[number].stack)
-    assert stacks == {stack}
+    # The rule for bars of any program gives way to those of frameworks.
+    assert stacks - {"bars"} == {stack}
 
 
 def read(folder: Path) -> list[Course]:

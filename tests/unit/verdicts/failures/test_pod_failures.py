@@ -65,7 +65,7 @@ def failure(
         (
             waits("ErrImagePull", "no such image"),
             {},
-            "k8s_pod_not_scheduled",
+            "k8s_image_pull_failed",
             "ErrImagePull, 3 restarts, n1: no such image",
         ),
         (

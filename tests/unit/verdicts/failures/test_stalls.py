@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import pytest
 
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis, stall_in_words
 from rankdbg.investigations.logs.log_sources import given_logs
 from rankdbg.verdicts.failures.stalls import Stall
 from rankdbg.verdicts.rules.log_rules import load_rules
 from stories import Story
+from stories_of_bars import (
+    bar_that_was_left_while_the_job_trains,
+    bars_that_are_complete,
+    rank_whose_bar_has_stopped,
+)
 
 RULES = load_rules()
 HOUR = 3600.0
@@ -140,3 +147,31 @@ def test_engine_in_the_middle_of_its_start(tmp_path: Path) -> None:
     assert [(course.who.actor, course.who.pid) for course in stall.courses] == [("SglEngine", 9921)]
     rows = LogDiagnosis.of(given_logs([str(tmp_path)], RULES.patterns()).scan(), RULES, None).phases
     assert not [row for row in rows.rows() if row["pid"] == 9921 and row["rank"] == 3]
+
+
+def test_bar_that_is_not_complete(tmp_path: Path) -> None:
+    """A rank whose bar has stopped holds up those whose bars are complete, also where only its other
+    file has clocks."""
+    stall = stalled(rank_whose_bar_has_stopped(), tmp_path)
+    assert ranks_of(stall) == [11]
+    assert stall.host == "node-2"
+
+
+@pytest.mark.parametrize("make", [bars_that_are_complete, bar_that_was_left_while_the_job_trains])
+def test_bars_that_hold_nothing_up(tmp_path: Path, make: Callable[[], Story]) -> None:
+    """A bar that is complete, or that was left while the job does its steps, accuses no rank."""
+    assert diagnosed(make(), tmp_path).stall is None
+
+
+def test_engine_whose_driver_counts_steps(tmp_path: Path) -> None:
+    """An engine that has written nothing since its start is none that holds up a job that does steps."""
+    story = Story(())
+    story.put("engine.log", 30, f"[{story.clock(30)[:19]} TP1] Capture cuda graph begin. This can take up to several minutes.")  # fmt: skip
+    for step in range(1, 400):
+        second = 60.0 + 20 * step
+        story.put("driver.log", second, f"[rank0]:[titan] {story.clock(second)} - root - INFO - step: {step:2}  loss:  8.1000  memory:  4.80GiB(6.00%)  tps: 20")  # fmt: skip
+    assert diagnosed(story, tmp_path).stall is None
+    del story.lines["driver.log"]
+    for second in (30, 9130):
+        story.put("driver.log", second, f"{story.clock(second)} waiting for engines")
+    assert diagnosed(story, tmp_path).stall is not None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.logs.log_sources import given_logs
+from rankdbg.logs.patterns import FileScan
 from rankdbg.verdicts.failures.root_causes import Diagnosis, diagnose
 from rankdbg.verdicts.rules.log_rules import load_rules
 from stories import Story
@@ -18,33 +20,53 @@ from stories_of_ends import (
     exception_without_a_label,
 )
 from stories_of_outcomes import STORIES_OF_OUTCOMES
+from stories_of_outputs import STORIES_OF_OUTPUTS
 from stories_of_places import STORIES_OF_PLACES
+from stories_of_records import STORIES_OF_RECORDS
+from stories_of_repeats import STORIES_OF_REPEATS
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
+from stories_of_versions import STORIES_OF_VERSIONS
 
 RULES = load_rules()
 
 
-def diagnosed(story: Story, folder: Path) -> Diagnosis:
+def scanned(story: Story, folder: Path) -> Sequence[FileScan]:
     story.write(folder)
-    return diagnose(given_logs([str(folder)], RULES.patterns()).scan(), RULES)
+    return given_logs([str(folder)], RULES.patterns()).scan()
+
+
+def diagnosed(story: Story, folder: Path) -> Diagnosis:
+    return diagnose(scanned(story, folder), RULES)
 
 
 @pytest.mark.parametrize(
     "make",
-    [*STORIES_OF_TRAPS, *STORIES_OF_PLACES, *STORIES_OF_ENDS, *STORIES_OF_OUTCOMES],
+    [
+        *STORIES_OF_TRAPS,
+        *STORIES_OF_PLACES,
+        *STORIES_OF_ENDS,
+        *STORIES_OF_OUTCOMES,
+        *STORIES_OF_OUTPUTS,
+        *STORIES_OF_RECORDS,
+        *STORIES_OF_REPEATS,
+        *STORIES_OF_VERSIONS,
+    ],
     ids=lambda make: make.__name__,
 )
 def test_trap(tmp_path: Path, make: Callable[[], Story]) -> None:
     """The cause is named, with its rank or host; a job that did not fail has none."""
     story = make()
-    causes = [f for f in diagnosed(story, tmp_path).failures if f.role == "root"]
+    found = LogDiagnosis.of(scanned(story, tmp_path), RULES, None)
+    causes = [f for f in found.failures if f.role == "root"]
     if not story.modes:
         assert [cause.mode for cause in causes] == []
+        assert found.stall is None
         return
     first = causes[0]
     assert first.mode in story.modes
     assert story.rank is None or first.ranks == (story.rank,)
     assert not story.host or first.host == story.host
+    assert not story.unplaced or not first.host
 
 
 def test_rank_that_a_signal_ended(tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def test_expressions_are_quick(text: str) -> None:
 # From tracebacks, from the status of a pod, and what counts beside other failures only.
 WITHOUT_LINES = {
     "python_error", "k8s_container_killed", "k8s_evicted", "k8s_pod_deleted",
+    "version_mismatch",
 }  # fmt: skip
 
 
