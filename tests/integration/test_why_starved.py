@@ -12,12 +12,25 @@ from typing import Any
 
 import pytest
 
-from chains import verdict_when, with_and_without
+from chains import verdict_when
 from jobs import PROGRAMS, Job
 from starving import WithoutProcessor, without_processor
+from tiers import extra
 
 pytestmark = [pytest.mark.slow]
 KINDS = ("thread", "child", "stranger", "rank")
+# A thread is seen by its agent; the others look the same from outside.
+CASES = [
+    pytest.param(
+        kind,
+        agent,
+        marks=[] if agent is (kind == "thread") else [extra],
+        id=f"{kind}-{'agent' if agent else 'outside'}",
+    )
+    for kind in KINDS
+    for agent in (True, False)
+]
+each_kind = pytest.mark.parametrize(("kind", "agent"), CASES)
 
 
 @pytest.fixture
@@ -40,8 +53,7 @@ def start(job: Job, folder: Path, kind: str, agent: bool) -> int:
     return owes
 
 
-@with_and_without
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_what_gets_no_processor(
     job: Job, tmp_path: Path, starves: WithoutProcessor, kind: str, agent: bool
 ) -> None:
@@ -57,8 +69,7 @@ def test_what_gets_no_processor(
     verdict_when(job, is_named)
 
 
-@with_and_without
-@pytest.mark.parametrize("kind", KINDS)
+@each_kind
 def test_what_does_not_want_one(
     job: Job, tmp_path: Path, starves: WithoutProcessor, kind: str, agent: bool
 ) -> None:

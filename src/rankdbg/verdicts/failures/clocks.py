@@ -10,6 +10,7 @@ ties together are not compared.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, mode
@@ -307,19 +308,22 @@ def _by_steps(times: Mapping[_Clock, Mapping[_Step, float]]) -> dict[_Clock, Cor
         apart = [time - times[pivot][step] for step, time in own.items() if step in times[pivot]]
         if len(apart) >= STEPS and _spread(apart) <= SPREAD:
             differences[clock] = median(apart), len(apart)
-    agreed = max(
-        (
-            [d for d, _ in differences.values() if abs(d - own) < LEAST]
-            for own, _ in differences.values()
-        ),
-        key=len,
-        default=[0.0],
-    )
+    agreed = _largest_group([own for own, _ in differences.values()]) or [0.0]
     usual = 0.0 if len(agreed) * 2 <= len(differences) else median(agreed)
     return {
         clock: Correction(own - usual if abs(own - usual) >= LEAST else 0.0, "steps", count)
         for clock, (own, count) in differences.items()
     }
+
+
+def _largest_group(values: Sequence[float]) -> Sequence[float]:
+    """Those around one of the values, in order."""
+    ordered = sorted(values)
+    around = [
+        (bisect_right(ordered, each - LEAST), bisect_left(ordered, each + LEAST)) for each in values
+    ]
+    begin, end = max(around, key=lambda found: found[1] - found[0], default=(0, 0))
+    return ordered[begin:end]
 
 
 def _spread(values: Sequence[float]) -> float:

@@ -46,11 +46,16 @@ def explain(events: Sequence[Event]) -> Explanation:
     """Of events that were not overcome."""
     if not events:
         return NOTHING
+    # Thousands of ranks may fail in the same way: none of them is the cause of another.
+    of_other_modes = {
+        mode: [n for n, event in enumerate(events) if event.mode != mode]
+        for mode in {event.mode for event in events}
+    }
     edges = [
         (cause, effect)
-        for cause in range(len(events))
-        for effect in range(len(events))
-        if brings(events[cause], events[effect])
+        for cause, event in enumerate(events)
+        for effect in of_other_modes[event.mode]
+        if brings(event, events[effect])
     ]
     reach = _reached(len(events), edges)
     ranking = _ranked(events, reach)

@@ -100,14 +100,16 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
     )
     judged = outcomes.of(make_events(findings))
     fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
-    events = [*fatal, *(event for event in judged if event not in fatal)]
+    counted = {id(event) for event in fatal}
+    others = [event for event in judged if id(event) not in counted]
+    events = [*fatal, *others]
     explanation = explain(fatal)
     if version := _of_version(fatal, explanation, scans, rules, found.identities, outcomes):
         fatal = [*fatal, version]
-        events = [*fatal, *events[len(fatal) - 1 :]]
+        events = [*fatal, *others]
         explanation = explain(fatal)
-    suspects = [event for event in judged if event.rule.weak and event not in fatal]
-    attempts = [event for event in judged if event.is_attempt and event not in fatal]
+    suspects = [event for event in others if event.rule.weak]
+    attempts = [event for event in others if event.is_attempt]
     failures = [
         _suspected(failure, suspects) for failure in _failures(fatal, explanation, found.identities)
     ]
@@ -140,7 +142,7 @@ def _of_version(
     identities: Identities,
     outcomes: Outcomes,
 ) -> Event | None:
-    """That one host has another version, if this can have brought about what has failed first."""
+    """That one host has another version, if this can have caused what has failed first."""
     if not explanation.roots:
         return None
     has_begun = len({done.step for done in outcomes.progress}) > FEW_STEPS
