@@ -2,7 +2,7 @@
 thread, a child, a process of rank 0's; or rank 1 computes itself. What is owed comes 50 times a second, or
 with `hangs-` before KIND never.
 
-What owes it prints a line with its number, as the kernel has it; so does rank 0.
+What owes it prints a line with its number, as the kernel has it; so does rank 0. All end with their parents.
 """
 
 import os
@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+
+from run_waiting import end_with_parent
 
 RANK = int(os.environ["RANK"])
 HOW, _, KIND = sys.argv[1].rpartition("-")
@@ -30,7 +32,8 @@ def barrier():
 
 
 def start_writer(pipe):
-    subprocess.Popen([sys.executable, "-S", "-c", WRITES, str(pipe)], pass_fds=[pipe])
+    command = [sys.executable, "-S", "-c", WRITES, str(pipe)]
+    subprocess.Popen(command, pass_fds=[pipe], preexec_fn=end_with_parent)
     os.close(pipe)
 
 

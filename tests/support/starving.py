@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,11 +20,21 @@ _GROUPS = Path("/sys/fs/cgroup/cpu")  # of version 1, which takes single threads
 _HOGS = 4  # each uses what the group gets for seconds ahead
 
 
+def _start_computing() -> subprocess.Popen[bytes]:
+    """It uses a CPU, and ends with this process, whatever ends that."""
+    prctl = ctypes.CDLL(None).prctl
+
+    def end_with_parent() -> None:
+        prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+    return subprocess.Popen([sys.executable, "-S", "-c", COMPUTES], preexec_fn=end_with_parent)
+
+
 @contextmanager
 def another_at_work() -> Iterator[int]:
     """A CPU that another process uses all the time."""
     cpu = max(os.sched_getaffinity(0))
-    other = subprocess.Popen([sys.executable, "-S", "-c", COMPUTES])
+    other = _start_computing()
     try:
         os.sched_setaffinity(other.pid, {cpu})
         yield cpu
@@ -66,7 +78,7 @@ def without_processor() -> Iterator[WithoutProcessor]:
     with ExitStack() as ended:
         ended.callback(_remove, group)
         for _ in range(_HOGS):
-            hog = subprocess.Popen([sys.executable, "-S", "-c", COMPUTES])
+            hog = _start_computing()
             ended.callback(hog.wait)
             ended.callback(hog.kill)
             made.add(hog.pid)

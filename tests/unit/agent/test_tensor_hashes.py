@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -177,3 +178,26 @@ def test_parts_as_megatron_marks_them() -> None:
             setattr(parameter, name, value)
         found.append(found_tensors.FoundTensor("parameter", "w", parameter).placement)
     assert found == [[("tp", "shard")], [("tp", "replicate")], [], []]
+
+
+@pytest.mark.parametrize(("mark", "how"), [(True, "shard"), (False, "replicate")])
+def test_gradients_and_states_are_parts_as_their_parameter(
+    mark: bool, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Megatron marks parameters alone. With another placement than its parameter's, a gradient would
+    be taken for one that is not reduced yet."""
+    monkeypatch.setattr(found_tensors, "_recent", None)
+    model = torch.nn.Linear(13, 1, bias=False)  # of a shape that no other test's model has
+    model.weight.tensor_model_parallel = mark  # type: ignore[assignment]
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(13)).sum().backward()
+    optimizer.step()
+    found = {
+        (each.kind, re.split("[ .]", each.name)[-1]): each.placement
+        for each in found_tensors.Holders().tensors(("parameter", "gradient", "optimizer"))
+        if tuple(each.tensor.shape) in ((1, 13), ())
+    }
+    marked = [("tp", how)]
+    assert found["parameter", "weight"] == found["gradient", "weight"] == marked
+    assert found["optimizer", "exp_avg"] == marked
+    assert found["optimizer", "step"] == []  # each rank counts its steps, whatever part it has

@@ -34,9 +34,11 @@ class FoundTensor:
     optimizers were not asked for.
     """
 
-    def __init__(self, kind: str, name: str, tensor: Any) -> None:
+    def __init__(self, kind: str, name: str, tensor: Any, parameter: Any = None) -> None:
+        """`parameter`: whose gradient or state it is. Megatron marks parameters alone."""
         self.kind, self.name = kind, name
-        self.placement = _placement(tensor) or _placement_by_megatron(tensor)
+        marked = tensor if parameter is None else parameter
+        self.placement = _placement(tensor) or _placement_by_megatron(marked)
         self.tensor = getattr(tensor, "_local_tensor", tensor)
         self.resynced, self.settings = False, ""
         self.optimized: bool | None = None
@@ -172,7 +174,7 @@ def _of_model(
         if "parameter" in kinds:
             yield FoundTensor("parameter", name, parameter)
         if (gradient := gradients.get(id(parameter))) is not None:
-            yield FoundTensor("gradient", name, gradient)
+            yield FoundTensor("gradient", name, gradient, parameter)
     if "buffer" in kinds:
         label, model = labelled
         resynced = _resynced_buffers(model)
@@ -209,7 +211,8 @@ def _of_optimizer(optimizer: Any, names: dict[int, str]) -> Iterator[FoundTensor
         name = names.get(id(parameter), "?")
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
-                yield FoundTensor("optimizer", f"{name} {key}", value)
+                of = parameter if value.shape == parameter.shape else None  # `step` is of no part
+                yield FoundTensor("optimizer", f"{name} {key}", value, of)
 
 
 def _add_settings(

@@ -139,7 +139,7 @@ class LogDiagnosis(Result):
             "failures": [failure_as_json(failure) for failure in self.diagnosis.failures],
             "stall": None if self.stall is None else stall_as_json(self.stall),
             "events": [event_as_json(event) for event in self.diagnosis.events],
-            # Each a cause and what it brought about, by their numbers among the events.
+            # Each a cause and its consequence, by their numbers among the events.
             "explains": [list(edge) for edge in self.diagnosis.explanation.edges],
             "confidence": self._confidence_json(),
             "bad_values": self._bad_values_json(),

@@ -60,9 +60,13 @@ def find_stall(courses: Sequence[Course]) -> Stall | None:
 
 
 def _goes_on(courses: Sequence[Course], stalled: Sequence[Course]) -> bool:
-    """Whether others that do the same work have continued with it: then a stalled one may only have
-    stopped writing. A job that does steps, of whatever stack, is past what launchers and engines say of
-    their start."""
+    """Whether others have continued with the same work: then a stalled one may only have stopped writing.
+
+    the stalled one       who has continued
+    any                   one of its stack that does steps
+    a launcher            any that does steps: the start is over
+    is at one phase       any that counts its steps
+    """
     newest: dict[str, float] = {}  # by stack: since when the last to do a step has written nothing
     for course in courses:
         if course.now.rule.repeats and course.silent is not None and not course.overdue:

@@ -96,10 +96,20 @@ def event_of_version(root: Event, odd: Sequence[OddVersion], rules: LogRules) ->
     first, of_root = fitting[0], root.first
     text = f"{first.hit.text.strip()}   ({first.usual} on the other hosts)"
     finding = Finding(
-        replace(rule, role="root", brings=(*rule.brings, root.mode), differ=""), first.path, first.hit.line, text,
-        (), Origin(), root.time, of_root.modified, host=first.host, comparable=of_root.comparable,
-        exact=of_root.exact, until=of_root.until, offset=first.hit.offset,
-    )  # fmt: skip
+        rule=replace(rule, role="root", brings=(*rule.brings, root.mode), differ=""),
+        path=first.path,
+        line=first.hit.line,
+        text=text,
+        ranks=(),
+        origin=Origin(),
+        time=root.time,
+        modified=of_root.modified,
+        host=first.host,
+        comparable=of_root.comparable,
+        exact=of_root.exact,
+        until=of_root.until,
+        offset=first.hit.offset,
+    )
     return Event(finding.rule, (finding,), (), first.host)
 
 

@@ -68,14 +68,13 @@ class Difference:
         return tuple(
             name
             for name in sorted({name for rank in self.ranks for name in rank.coordinates})
-            if name not in _PLACES
-            and len({*self._coordinates(name)}) == len(self.groups)
-            and all(len(each) == 1 for each in self._coordinates(name))
+            if name not in _PLACES and self._is_divided_by(name)
         )
 
-    def _coordinates(self, dimension: str) -> list[frozenset[int | None]]:
-        """Of each group."""
-        return [frozenset(r.coordinates.get(dimension) for r in group) for group in self.groups]
+    def _is_divided_by(self, dimension: str) -> bool:
+        """Whether each group has one coordinate in it, and no two the same."""
+        found = [{r.coordinates.get(dimension) for r in group} for group in self.groups]
+        return all(len(each) == 1 for each in found) and len(set().union(*found)) == len(found)
 
     @property
     def has_majority(self) -> bool:

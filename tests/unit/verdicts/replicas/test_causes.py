@@ -105,3 +105,16 @@ def test_gradients_that_are_not_reduced_yet() -> None:
         for n, rank in enumerate(RANKS)
     }
     assert told(find_cause(ODD, tensors)) == ("outside", [1])
+
+
+def test_gradients_that_are_marked_as_their_parameter() -> None:
+    """As Megatron's: they are compared like any others."""
+    mark = (("tp", "replicate"),)
+    tensors = {
+        rank.process: [
+            ReplicaTensor("parameter", "w", "p", placement=mark, optimized=True),
+            ReplicaTensor("gradient", "w", "x" if n == 1 else "g", placement=mark),
+        ]
+        for n, rank in enumerate(RANKS)
+    }
+    assert told(find_cause(ODD, tensors)) == ("gradient", [1])
