@@ -114,6 +114,61 @@ export interface Lane {
   rows: LaneRow[];
 }
 
+export interface StayView {
+  phase: number;
+  begin: number;
+  end: number;
+  text: string;
+}
+
+export interface PhaseRow {
+  ranks: RankSet;
+  name: string;
+  stack: string;
+  stays: StayView[];
+  silent: number;
+  says: string;
+  stalled: boolean;
+}
+
+export interface ChartLineView {
+  name: string;
+  ranks: RankSet;
+  values: (number | null)[];
+  odd: boolean;
+}
+
+export interface ChartView {
+  name: string;
+  unit: string;
+  steps: number[];
+  times: number[];
+  low: (number | null)[];
+  middle: (number | null)[];
+  high: (number | null)[];
+  lines: ChartLineView[];
+  count: number;
+  of: string;
+}
+
+export interface MarkView {
+  time: number;
+  kind: string;
+  text: string;
+  line: string;
+  ranks: RankSet;
+}
+
+export interface TimeView {
+  begin: number;
+  end: number;
+  phases: string[];
+  rows: PhaseRow[];
+  more_rows: number;
+  charts: ChartView[];
+  marks: MarkView[];
+}
+
 export interface PageDocument {
   schema: string;
   version: string;
@@ -130,4 +185,6 @@ export interface PageDocument {
   lanes: Lane[];
   more_lanes: number;
   sentences: string[];
+  times: TimeView | null;
+  findings: string;
 }

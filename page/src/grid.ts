@@ -425,7 +425,7 @@ export class Grid {
     const rest = left ? [h("tr", {}, h("td", {}), h("td", {}), h("td", { class: "dim", colspan: 3 }, `and ${counted(left)} more groups, ${fewest(order, shown, colouring.classes)} each`))] : [];
     const heads = ["", "ranks", colouring.columns[0], colouring.columns[1], "which"];
     this.legend.replaceChildren(
-      h("thead", {}, h("tr", {}, ...heads.map((text, index) => h("th", { class: index === 1 ? "number" : null, scope: "col" }, text || (index ? "" : h("span", { class: "hidden" }, "mark")))))),
+      h("thead", {}, h("tr", {}, ...heads.map((text, index) => (index && !text ? h("td") : h("th", { class: index === 1 ? "number" : null, scope: "col" }, text || h("span", { class: "hidden" }, "mark")))))),
       h("tbody", {}, ...this.rows.map((each) => each.row), ...rest),
     );
     this.paintLegend();

@@ -118,7 +118,7 @@ function byNode(ranks: Ranks): Layout {
       only.cells.set(flipped ? slot + node * most : node + slot * nodes.length, place);
     }),
   );
-  return { name: `node × ${slotName}`, axes, panels: [...(nodes.length ? [only] : []), ...inRows(ranks, unknown, "ranks"), ...inRows(ranks, absent, "no process")] };
+  return { name: `node × ${slotName}`, axes, panels: [...(nodes.length ? [only] : []), ...inRows(ranks, unknown, "ranks"), ...inRows(ranks, absent, absent.length === ranks.size ? "ranks" : "no process")] };
 }
 
 /** The largest cells with which all panels fit. */

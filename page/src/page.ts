@@ -7,9 +7,10 @@ import { lanesTable } from "./lanes";
 import { PageState } from "./page_state";
 import { selectionBox } from "./selection_box";
 import { Stacks } from "./stacks";
+import { clock, day, Times } from "./times";
 import { drawChain, verdictSection } from "./verdict";
 
-const VIEWS = ["verdict", "ranks", "stacks", "collectives"] as const;
+const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "findings"] as const;
 type View = (typeof VIEWS)[number];
 
 /** Which parts of the document a view shows. */
@@ -18,6 +19,8 @@ const PARTS: Record<View, string[]> = {
   ranks: ["ranks", "colourings", "culprits"],
   stacks: ["ranks", "colourings", "culprits", "frames", "threads", "samples"],
   collectives: ["ranks", "culprits", "lanes", "more_lanes", "sentences"],
+  time: ["ranks", "times"],
+  findings: ["findings"],
 };
 
 export interface PageWords {
@@ -35,6 +38,7 @@ export class Page {
   private readonly box: HTMLElement;
   private grid: Grid | null = null;
   private stacks: Stacks | null = null;
+  private times: Times | null = null;
   private width = innerWidth;
 
   constructor(shown: PageDocument, private readonly words: PageWords, controls: HTMLElement[] = [], private readonly rankTools: HTMLElement[] = []) {
@@ -124,6 +128,19 @@ export class Page {
       section.append(...this.stacks.elements);
       return section;
     }
+    if (view === "time") {
+      this.times = null;
+      if (!state.document.times) return nothing;
+      const { section, tools } = headed(view, "Time", saysOfTime(state));
+      this.times = new Times(state, tools);
+      section.append(...this.times.elements);
+      return section;
+    }
+    if (view === "findings") {
+      if (!state.document.findings) return nothing;
+      const text = h("pre", { class: "logs", tabindex: 0, role: "region", "aria-label": "All findings" }, state.document.findings);
+      return h("section", { id: view }, h("details", {}, h("summary", {}, "All findings, as text"), text));
+    }
     if (!state.document.lanes.length) return nothing;
     const { section } = headed(view, "Collectives", "by torch's flight recorder: a lane for each group, or for groups in the same situation");
     section.append(...lanesTable(state));
@@ -134,6 +151,7 @@ export class Page {
     if (view === "verdict") drawChain(this.state);
     else if (view === "ranks") this.grid?.draw();
     else if (view === "stacks") this.stacks?.rebuild();
+    else if (view === "time") this.times?.draw();
   }
 
   private foot(): HTMLElement {
@@ -178,9 +196,10 @@ function headed(id: string, title: string, says: string): { section: HTMLElement
 }
 
 function saysOfRanks(state: PageState): string {
-  const groups = state.document.colourings[0].classes.length;
+  const { name, classes } = state.document.colourings[0];
+  const groups = classes.length;
   const outside = state.ranks.outside.reduce((sum, each) => sum + each, 0);
-  const says = [`${ranksOf(state.ranks.size)} in ${counted(groups)} ${groups === 1 ? "group" : "groups"} of equal stacks`, outside ? `${counted(outside)} without a full answer` : ""];
+  const says = [`${ranksOf(state.ranks.size)} in ${counted(groups)} ${groups === 1 ? "group" : "groups"} ${name === "equal stacks" ? "of" : "by"} ${name}`, outside ? `${counted(outside)} without a full answer` : ""];
   return says.filter(Boolean).join("; ");
 }
 
@@ -189,6 +208,14 @@ function saysOfStacks(state: PageState): string {
   const { samples } = state.document;
   if (samples <= 1) return "one sample";
   return moving ? `${samples} samples; ranks that moved are shown by what their samples share` : `nothing moved in ${samples} samples`;
+}
+
+/** Logs rarely say in which zone their clocks are. */
+function saysOfTime(state: PageState): string {
+  const { begin, end } = state.document.times!;
+  if (end <= begin) return "by the logs, which have no clocks";
+  const [first, last] = [day(begin), day(end)];
+  return `${first}, ${clock(begin)} to ${first === last ? "" : `${last}, `}${clock(end)}, by the clocks of the logs`;
 }
 
 /** 18 November, 03:11:26 UTC: a report is read hours later, and far away. */

@@ -11,7 +11,7 @@ const MOST_KNOWN = 2000; // classes whose colour is remembered
 export type Fill = (typeof FILLS)[number] | "hot";
 
 /** What views have chosen; all of it is in the address. */
-export const CHOICES = ["layout", "thread", "frames", "width", "find", "ask", "grep"] as const;
+export const CHOICES = ["layout", "thread", "frames", "width", "time", "find", "ask", "grep"] as const;
 export type Choice = (typeof CHOICES)[number];
 
 interface Watcher {
@@ -30,7 +30,7 @@ export class PageState {
   selected: Mask = new Uint8Array(0);
   selectedCount = 0;
   colouring = 0;
-  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", find: "", ask: "", grep: "" };
+  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", time: "", find: "", ask: "", grep: "" };
   /** What a view that is built again goes on with. */
   readonly kept = new Map<string, string>();
   private watchers: Watcher[] = [];

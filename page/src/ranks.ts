@@ -46,7 +46,7 @@ export class Ranks {
   process(place: number): string {
     const pid = this.columns.pids[place];
     const local = this.columns.locals[place];
-    if (!pid) return "no process";
+    if (!pid) return this.host(place) || "no process"; // of a rank that only logs name
     return [this.host(place), local === null ? "" : `local rank ${local}`, `pid ${pid}`].filter(Boolean).join(" · ");
   }
 

@@ -75,7 +75,7 @@ export function drawChain(state: PageState): void {
   const { nodes, edges, left_out: leftOut } = state.document.verdict;
   const sans = getComputedStyle(document.body).fontFamily;
   const boxes: Box[] = nodes.map((node, index) => {
-    const isMarked = node.hot && node.role === "culprit";
+    const isMarked = node.hot && isAccused(node);
     const lines = linesOf(state, node);
     const widths = lines.map((line) => textWidth(line, `11px ${sans}`));
     const width = 26 + Math.max(textWidth(node.title, `600 14px ${sans}`) + (isMarked ? 20 : 0), ...widths, textWidth(node.role, `600 11px ${sans}`) - 22, 60);
@@ -100,11 +100,13 @@ export function drawChain(state: PageState): void {
     x += widths[number] + gap;
   });
   const width = Math.max(figure.clientWidth, x - gap + 6);
-  const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Chain of waits, from the waiting ranks to the culprit" });
+  const svg = s("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": state.document.verdict.state === "failed" ? "What followed from the failure" : "Chain of waits, from the waiting ranks to the culprit" });
   for (const edge of edges) drawEdge(svg, boxes[edge.source], boxes[edge.target], edge.label);
   for (const box of boxes) svg.append(drawBox(state, box));
   figure.replaceChildren(svg, ...(leftOut ? [h("p", { class: "dim" }, `and ${leftOut} more that wait: rankdbg why --graph FILE.svg`)] : []));
 }
+
+const isAccused = (node: ChainNode): boolean => node.role === "culprit" || node.role === "cause";
 
 /** Several ranks are named as a selection would name them. */
 function linesOf(state: PageState, node: ChainNode): string[] {
@@ -142,7 +144,7 @@ function reaches(edges: { source: number; target: number }[], from: number, to: 
 function drawBox(state: PageState, box: Box): SVGElement {
   const { node, x, y, width, height } = box;
   const mask = state.mask(node.ranks);
-  const isCulprit = node.role === "culprit";
+  const isCulprit = isAccused(node);
   const round = node.kind === "process" ? 10 : 0;
   const group = s("g", { class: `node ${node.hot ? "hot" : ""} ${isCulprit ? "culprit" : ""}` });
   if (node.kind === "ranks") group.append(s("rect", { class: "back", x: x + 4.5, y: y - 3.5, width: width - 4, height }));

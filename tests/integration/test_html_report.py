@@ -12,8 +12,9 @@ from chromium_browser import Browser, started_browser
 from jobs import Job, start_demo
 from rankdbg import selection
 from rankdbg.errors import SelectionError
-from rankdbg.frontends.html.job_document import PageOrigin, document_of
+from rankdbg.frontends.html.job_document import document_of
 from rankdbg.frontends.html.page_files import write_page
+from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from simulated_jobs import HOSTILE, actors_job, hostile_job, moving_job, stuck_job
 from waiting import wait_for

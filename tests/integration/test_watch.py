@@ -46,6 +46,8 @@ def test_hang_is_found(job: Job, tmp_path: Path) -> None:
     assert (
         "wait_for_a_lock_that_nobody_releases" in (tmp_path / "backtraces/report.txt").read_text()
     )
+    page = tmp_path / "backtraces/report.html"
+    assert '"culprits":"0-1"' in page.read_text() and page.stat().st_mode & 0o777 == 0o600
 
 
 def test_stacks_of_each_process_are_kept(job: Job, tmp_path: Path) -> None:

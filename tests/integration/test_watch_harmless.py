@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from jobs import PROGRAMS, Job, rankdbg
-from rankdbg.frontends.watch.sessions import verdict_text
+from rankdbg.frontends.watch.sessions import ReportsOfVerdicts
 from rankdbg.investigations.watch.reconnecting import Reaching
 from rankdbg.investigations.watch.watch_settings import WatchSettings
 from rankdbg.investigations.watch.watcher import Watcher
@@ -307,7 +307,7 @@ def test_signal_between_the_first_look_and_the_next(job: Job, tmp_path: Path) ->
     with job.session() as session:
         said: list[str] = []
         watcher = Watcher(
-            Reaching(lambda: session, session), settings, said.append, job.name, verdict_text
+            Reaching(lambda: session, session), settings, said.append, job.name, ReportsOfVerdicts()
         )
         watcher.run(lambda seconds: True)  # one look
         job.start_ranks("waits")

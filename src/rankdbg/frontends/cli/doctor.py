@@ -5,6 +5,7 @@
   rankdbg doctor logs/                    all logs in a directory, no job needed
   rankdbg doctor slurm-4711.out rank*.err
   rankdbg doctor logs/ --full             all failures, phases, harmless lines
+  rankdbg doctor logs/ --html FILE        a page: cause, ranks, steps and events
   rankdbg doctor --follow                 report events as they happen
   rankdbg doctor logs/ --rules mine.toml  with rules of your own
 
@@ -20,7 +21,9 @@ something has failed or the job is stuck; ranks stopped at breakpoints alone do 
 from __future__ import annotations
 
 import argparse
+from functools import partial
 
+from rankdbg.frontends.cli.html_option import add_html, check_html, logs_origin, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 
@@ -28,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from rankdbg.frontends.cli.log_options import add_log_arguments
 
     add_log_arguments(parser)
+    add_html(parser)
     parser.add_argument(
         "--full", action="store_true", help="all failures with their lines, phases, harmless lines"
     )
@@ -44,6 +48,7 @@ def run(options: argparse.Namespace) -> int:
     from rankdbg.investigations.logs.log_events import EVENTS
     from rankdbg.verdicts.rules.log_rules import load_rules
 
+    check_html(options, options.follow)
     rules = load_rules(options.rules)
     with open_source(options, rules.patterns(), around=True) as source:
         if options.follow:
@@ -57,6 +62,10 @@ def run(options: argparse.Namespace) -> int:
     elif not options.follow:
         show = print_full_diagnosis if options.full else print_diagnosis
         show(Terminal(), diagnosis)
+    if options.html is not None:
+        from rankdbg.frontends.html.log_document import document_of_logs
+
+        write_html(options, partial(document_of_logs, diagnosis), "doctor", *logs_origin(options))
     if options.save:
         save_report(options.save, "doctor", diagnosis, print_full_diagnosis)
     rules.check_slow(scans)

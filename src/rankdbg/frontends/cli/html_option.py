@@ -8,9 +8,11 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from rankdbg.errors import BadInput
+
 if TYPE_CHECKING:
     from rankdbg.frontends.html.document import PageDocument
-    from rankdbg.frontends.html.job_document import PageOrigin
+    from rankdbg.frontends.html.page_origin import PageOrigin
 
 
 def add_html(parser: argparse.ArgumentParser) -> None:
@@ -21,12 +23,22 @@ def add_html(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_html(options: argparse.Namespace) -> None:
+def check_html(options: argparse.Namespace, follows: bool = False) -> None:
     """Before a long question is asked."""
     if options.html is not None:
         from rankdbg.frontends.html.page_files import check_place
 
+        if follows:
+            raise BadInput(
+                "--html and --follow cannot be used together: a page shows one moment",
+                hint="leave one of them out",
+            )
         check_place(options.html)
+
+
+def logs_origin(options: argparse.Namespace) -> tuple[str]:
+    """Where the logs are from."""
+    return (", ".join(options.paths) or ", ".join(options.target or ()) or "local",)
 
 
 def write_html(
@@ -37,8 +49,8 @@ def write_html(
     saved: str = "",
 ) -> None:
     """`target`: where the data is from; `saved`: when, if not now."""
-    from rankdbg.frontends.html.job_document import PageOrigin
     from rankdbg.frontends.html.page_files import write_page
+    from rankdbg.frontends.html.page_origin import PageOrigin
     from rankdbg.text.escapes import visible_line
 
     time = saved or datetime.now(timezone.utc).isoformat(timespec="seconds")

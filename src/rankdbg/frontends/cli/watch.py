@@ -159,7 +159,7 @@ def _settings(options: argparse.Namespace) -> WatchSettings:
 
 
 def _watch_target(options: argparse.Namespace, settings: WatchSettings) -> int:
-    from rankdbg.frontends.watch.sessions import opener, verdict_text
+    from rankdbg.frontends.watch.sessions import ReportsOfVerdicts, opener
     from rankdbg.frontends.watch.supervisor import say
     from rankdbg.investigations.watch.reconnecting import Reaching
     from rankdbg.investigations.watch.watcher import Watcher
@@ -170,7 +170,7 @@ def _watch_target(options: argparse.Namespace, settings: WatchSettings) -> int:
     reaching = Reaching(opener(options))
     try:
         name = reaching.session().job(options.job)[0].job
-        watcher = Watcher(reaching, settings, say, name, verdict_text, runs_already=True)
+        watcher = Watcher(reaching, settings, say, name, ReportsOfVerdicts(), runs_already=True)
         watcher.run(lambda pause: _is_over(watcher, news, pause))
         if watcher.ended:
             say(watcher.ended)

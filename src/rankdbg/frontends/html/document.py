@@ -42,7 +42,7 @@ class Fact(TypedDict):
 
 class ChainNode(TypedDict):
     kind: str  # ranks, rank, process
-    role: str  # waiting, culprit, `` where the job is not stuck
+    role: str  # waiting, culprit, cause; `` where the job is not stuck
     title: str
     lines: list[str]
     ranks: RankSet
@@ -87,7 +87,7 @@ class ColourClass(TypedDict):
 
 
 class Colouring(TypedDict):
-    name: str
+    name: str  # what ranks of one class have in common
     columns: list[str]  # headings of `text` and `says`
     classes: list[ColourClass]  # the largest first
 
@@ -131,6 +131,67 @@ class Lane(TypedDict):
     rows: list[LaneRow]
 
 
+class StayView(TypedDict):
+    """A rank's time in one phase."""
+
+    phase: int  # in `phases`
+    begin: float
+    end: float  # of the last line that told of it
+    text: str
+
+
+class PhaseRow(TypedDict):
+    """Ranks, or another process, that have gone the same way."""
+
+    ranks: RankSet
+    name: str
+    stack: str
+    stays: list[StayView]
+    silent: float  # seconds without output after the last stay
+    says: str  # of that silence
+    stalled: bool
+
+
+class ChartLineView(TypedDict):
+    name: str
+    ranks: RankSet
+    values: list[float | None]  # of each point
+    odd: bool
+
+
+class ChartView(TypedDict):
+    """A number of the steps: one entry for each point in `times` (or none) to `high`."""
+
+    name: str
+    unit: str
+    steps: list[int]
+    times: list[float]
+    low: list[float | None]
+    middle: list[float | None]
+    high: list[float | None]
+    lines: list[ChartLineView]
+    count: int  # of those that have it
+    of: str  # ranks; logs, where it is not known whose they are
+
+
+class MarkView(TypedDict):
+    time: float
+    kind: str  # cause, follows, other (failures), value, overcome
+    text: str
+    line: str  # that shows it
+    ranks: RankSet
+
+
+class TimeView(TypedDict):
+    begin: float
+    end: float
+    phases: list[str]
+    rows: list[PhaseRow]
+    more_rows: int
+    charts: list[ChartView]
+    marks: list[MarkView]
+
+
 class PageDocument(TypedDict):
     schema: str
     version: str
@@ -147,3 +208,5 @@ class PageDocument(TypedDict):
     lanes: list[Lane]
     more_lanes: int
     sentences: list[str]  # about collectives
+    times: TimeView | None  # by the logs
+    findings: str  # all that the command found, as text

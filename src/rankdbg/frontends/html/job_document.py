@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rankdbg._version import __version__
-from rankdbg.frontends.html.document import SCHEMA, PageDocument
+from rankdbg.frontends.html.document import SCHEMA, PageDocument, TimeView
 from rankdbg.frontends.html.lane_views import LaneViews
+from rankdbg.frontends.html.log_ranks import LogRanks
+from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.html.stack_views import StackViews
+from rankdbg.frontends.html.time_views import time_view
 from rankdbg.frontends.html.verdict_views import verdict_view
 from rankdbg.investigations.collectives.collective_waits import CollectiveWaits
 from rankdbg.investigations.collectives.collective_words import capital
@@ -18,17 +19,8 @@ from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.judgement import Verdict
 
 
-@dataclass(frozen=True)
-class PageOrigin:
-    """Where the data of a page comes from."""
-
-    command: str  # rankdbg why
-    target: str
-    time: str  # as ISO 8601
-
-
 def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
-    table = RankTable(found)
+    table = RankTable.of_verdict(found)
     stacks = StackViews(found, table)
     lanes = LaneViews(CollectiveWaits(found.evidence.worlds, (), found.all_ranks), table)
     return {
@@ -47,7 +39,17 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
         "lanes": lanes.lanes,
         "more_lanes": lanes.left_out,
         "sentences": lanes.sentences,
+        "times": _times(found, table),
+        "findings": "",
     }
+
+
+def _times(found: JobVerdict, table: RankTable) -> TimeView | None:
+    """Of a job that has ended, whose logs were read."""
+    if found.diagnosis is None:
+        return None
+    logs = found.diagnosis
+    return time_view(logs.courses, logs.diagnosis, LogRanks(table))
 
 
 def document_later(before: PageDocument, found: JobVerdict, time: str) -> PageDocument:
@@ -72,7 +74,7 @@ def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument
         "title": f"{capital(merged.summary())}.",
         "says": "",
         "evidence": [],
-        "culprits": RankTable(found).set_of(odd),
+        "culprits": RankTable.of_verdict(found).set_of(odd),
         "mark": "odd ones out",
     }
     # Samples alone do not tell waiting from working.

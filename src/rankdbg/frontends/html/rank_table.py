@@ -15,14 +15,17 @@ from rankdbg.verdicts.hangs.evidence import Seen
 class RankTable:
     """All ranks of the job, those that no process has taken among them."""
 
-    def __init__(self, found: JobVerdict) -> None:
+    def __init__(self, ranks: Iterable[Rank], seen: Iterable[Seen] = ()) -> None:
+        self.ranks: Sequence[Rank] = sorted({r.process: r for r in ranks}.values(), key=_order)
+        self._places = {rank.process: place for place, rank in enumerate(self.ranks)}
+        self._seen = {each.rank.process: each for each in seen}
+
+    @classmethod
+    def of_verdict(cls, found: JobVerdict) -> RankTable:
         accused = [rank for finding in found.verdict.findings for rank in finding.ranks]
         # A culprit that is no rank (a helper, a server) has no cell.
         absent = [rank for rank in (*found.evidence.missing, *accused) if not rank.pid]
-        every = {rank.process: rank for rank in (*found.all_ranks, *absent)}
-        self.ranks: Sequence[Rank] = sorted(every.values(), key=_order)
-        self._places = {rank.process: place for place, rank in enumerate(self.ranks)}
-        self._seen = {seen.rank.process: seen for seen in found.evidence.ranks}
+        return cls([*found.all_ranks, *absent], found.evidence.ranks)
 
     def place(self, rank: Rank) -> int | None:
         return self._places.get(rank.process)

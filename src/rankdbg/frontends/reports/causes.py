@@ -25,12 +25,13 @@ _COLUMN = 14
 _LINE_NUMBER = 10  # characters for it behind a path
 _MOST_LINES = 15
 _PLAIN = 30  # characters of a line that identify it
+_MOST = {"explains": 2, "confidence": 2, "next": 0}  # lines; of others one
 
 
 def print_cause(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
     """Of a job that has failed."""
-    root, *others = diagnosis.failures
-    headline = visible(f"The job failed: {root.mode}{failed_where(root)}{_when(root)}.")
+    root = diagnosis.failures[0]
+    headline = visible(f"The job failed: {root.mode}{failed_where(root)}{when_text(root)}.")
     headlines = textwrap.wrap(headline, terminal.width)
     for line in headlines:
         terminal.print(line.replace(root.mode, terminal.red(root.mode), 1))
@@ -38,22 +39,30 @@ def print_cause(terminal: Terminal, diagnosis: LogDiagnosis) -> None:
     width = terminal.width - _COLUMN
     place = cut_path(near_path(root.first.path), width - _LINE_NUMBER)
     place += f":{root.first.line}" if root.first.line else ""
-    follows = [f for f in others if f.role in ("consequence", "teardown")]
     rows = [
-        _Row("cause", [cut(_message(root.first.text), width), terminal.dim(place)]),
+        _Row("cause", [cut(message_of(root.first.text), width), terminal.dim(place)]),
         _Row("", _wrapped(root.first.rule.cause, width), most=2),
-        _Row("checkpoints", _wrapped(_checkpoints(diagnosis), width), most=1),
-        _Row("values", _wrapped(_trends(diagnosis), width), most=1),
-        _Row("also", _wrapped(_also(others), width), most=1),
-        _Row("explains", _wrapped("; ".join(map(_folded, follows)), width), most=2),
-        _Row("next", _wrapped(root.first.rule.fix, width)),
-        _Row("confidence", _wrapped(_confidence(diagnosis), width), most=2),
-        _Row("not a cause", _wrapped(_dismissed(diagnosis.diagnosis.overcome), width), most=1),
+        *(_Row(n, _wrapped(text, width), _MOST.get(n, 1)) for n, text in cause_texts(diagnosis)),
     ]
     # A blank line is above the rows, and below them how to see more.
     for row in _fitting(rows, width, _MOST_LINES - len(headlines) - 2):
         for number, line in enumerate(row.lines):
             terminal.print(f"  {row.title if number == 0 else '':{_COLUMN - 2}}{line}")
+
+
+def cause_texts(diagnosis: LogDiagnosis) -> list[tuple[str, str]]:
+    """What there is to say of a cause beside its line, by name; empty: nothing."""
+    root, *others = diagnosis.failures
+    follows = [f for f in others if f.role in ("consequence", "teardown")]
+    return [
+        ("checkpoints", _checkpoints(diagnosis)),
+        ("values", _trends(diagnosis)),
+        ("also", _also(others)),
+        ("explains", "; ".join(map(_folded, follows))),
+        ("next", root.first.rule.fix),
+        ("confidence", _confidence(diagnosis)),
+        ("not a cause", _dismissed(diagnosis.diagnosis.overcome)),
+    ]
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ def _also(others: Sequence[Failure]) -> str:
     return f"{second.mode}{failed_where(second)}: {shown_line(second.first.text)}"
 
 
-def _when(failure: Failure) -> str:
+def when_text(failure: Failure) -> str:
     """By the clock of most hosts; its zone, if the logs say it."""
     if failure.time is None:
         return ""
@@ -111,7 +120,7 @@ def _trends(diagnosis: LogDiagnosis) -> str:
     return "; ".join(map(trend_in_words, diagnosis.diagnosis.trends))
 
 
-def _message(line: str) -> str:
+def message_of(line: str) -> str:
     """Without what loggers and launchers put before it."""
     return shown_line(take_apart(line).text) or shown_line(line)
 

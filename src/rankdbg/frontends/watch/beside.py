@@ -43,7 +43,7 @@ def watch(
     received: Mapping[int, float],
 ) -> None:
     """`received`: when this process itself last got which signal."""
-    from rankdbg.frontends.watch.sessions import opener, verdict_text
+    from rankdbg.frontends.watch.sessions import ReportsOfVerdicts, opener
     from rankdbg.investigations.watch.reconnecting import Reaching, in_words
     from rankdbg.investigations.watch.watch_settings import WatchSettings
     from rankdbg.investigations.watch.watcher import Watcher
@@ -57,7 +57,7 @@ def watch(
         settings,
         say,
         first["job"],
-        verdict_text,
+        ReportsOfVerdicts(),
         started=first["started"],
         joins_late=again,
     )

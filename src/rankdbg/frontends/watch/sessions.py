@@ -23,7 +23,17 @@ def opener(options: argparse.Namespace) -> Callable[[], Session]:
     return open_again
 
 
-def verdict_text(verdict: JobVerdict) -> str:
-    text = io.StringIO()
-    print_verdict(Terminal(text), verdict)
-    return text.getvalue()
+class ReportsOfVerdicts:
+    """What a watch writes for people."""
+
+    def text(self, verdict: JobVerdict) -> str:
+        text = io.StringIO()
+        print_verdict(Terminal(text), verdict)
+        return text.getvalue()
+
+    def page(self, verdict: JobVerdict, target: str, time: str) -> str:
+        from rankdbg.frontends.html.job_document import document_of
+        from rankdbg.frontends.html.page_files import page_text
+        from rankdbg.frontends.html.page_origin import PageOrigin
+
+        return page_text(document_of(verdict, PageOrigin("rankdbg why", target, time)))

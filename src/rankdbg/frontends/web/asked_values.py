@@ -14,7 +14,7 @@ LONGEST = 300  # characters of a value
 
 def colouring_of(answers: Answers, found: JobVerdict) -> Colouring:
     """`found`: of the document that the page shows, whose places name the ranks."""
-    table = RankTable(found)
+    table = RankTable.of_verdict(found)
     shown = answers.masked()
     classes: list[ColourClass] = [
         {

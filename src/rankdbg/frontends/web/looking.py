@@ -9,8 +9,9 @@ from datetime import datetime, timezone
 
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.html.document import PageDocument
-from rankdbg.frontends.html.job_document import PageOrigin, document_later, document_of
+from rankdbg.frontends.html.job_document import document_later, document_of
 from rankdbg.frontends.html.page_files import without_hidden_text
+from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.web.board import LIVE, LOST, SAVED, Board
 from rankdbg.investigations.collectives.collective_words import capital
 from rankdbg.investigations.watch.live_looks import LiveLook

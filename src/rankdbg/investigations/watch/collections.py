@@ -5,6 +5,7 @@ pyspy_HOST_PID.txt     Python stacks of all threads, the rank in the first line
 cudagdb_HOST_PID.txt   active CUDA kernels and native stacks, where there is a GPU
 report.txt             the verdict, as `rankdbg why` prints it
 report.json            the same for programs
+report.html            the same as a page to look at, which opens offline
 snapshot/              everything that was asked: rankdbg why -t snapshot:DIR
 """
 
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rankdbg.errors import RankdbgError
 from rankdbg.files import private_files
@@ -31,11 +32,16 @@ from rankdbg.verdicts.hangs.hang_rules import HangRule
 from rankdbg.verdicts.hangs.judgement import Verdict
 
 
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
 @dataclass(frozen=True)
 class Collection:
     found: JobVerdict
     directory: Path
     failure: str = ""  # why not all of it could be written
+    time: str = field(default_factory=_now)  # of the verdict
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -86,13 +92,23 @@ class UnderWay:
             self._changed.wait_for(lambda: not self._count, seconds)
 
 
+class Reports(Protocol):
+    """For people."""
+
+    def text(self, verdict: JobVerdict) -> str: ...
+
+    def page(self, verdict: JobVerdict, target: str, time: str) -> str:
+        """HTML. `time`: of the verdict, as ISO 8601."""
+        ...
+
+
 class Folders:
     """Where each collection goes: the directory itself the first time, then a folder for each
-    time. Two collections may be under way at once. `as_text`: the report for people."""
+    time. Two collections may be under way at once."""
 
-    def __init__(self, directory: Path, as_text: Callable[[JobVerdict], str]) -> None:
+    def __init__(self, directory: Path, reports: Reports) -> None:
         self.directory = directory
-        self.as_text = as_text
+        self.reports = reports
         self._lock = threading.Lock()
         self._taken: set[Path] = set()
 
@@ -131,6 +147,7 @@ def collect(
             _write_kernels(session, chosen, collection.directory)
         session.collect_all(judged.alive)
         session.save(collection.directory / "snapshot")
+        _write_page(session, collection, folders)
     except (OSError, RankdbgError) as error:
         # Notifications are sent nevertheless.
         return replace(collection, failure=_in_one_line(error))
@@ -162,6 +179,8 @@ def collect_quickly(
     try:
         session.save(place / "snapshot")
         _write_stacks(session, alive, place, with_silent=False)  # by now many have ended
+        if collection is not None:
+            _write_page(session, collection, folders)
     except (OSError, RankdbgError) as error:
         return replace(collection, failure=_in_one_line(error)) if collection else place
     return collection or place
@@ -171,15 +190,18 @@ def _in_one_line(error: OSError | RankdbgError) -> str:
     return error.in_one_line() if isinstance(error, RankdbgError) else str(error)
 
 
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
 def _write_report(collection: Collection, folders: Folders, why: str) -> None:
-    text = f"{_now()}  {why}\n\n{folders.as_text(collection.found)}"
+    text = f"{_now()}  {why}\n\n{folders.reports.text(collection.found)}"
     _write(collection.directory / "report.txt", text)
     document = json_text("why", {"collected": why, **collection.summary})
     _write(collection.directory / "report.json", document)
+
+
+def _write_page(session: Session, collection: Collection, folders: Folders) -> None:
+    target = session.cluster.target
+    page = folders.reports.page(collection.found, target, collection.time)
+    with private_files.open_file(collection.directory / "report.html", "w", "utf-8") as file:
+        file.write(page)
 
 
 def _write_stacks(

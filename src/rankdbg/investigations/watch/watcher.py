@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rankdbg.errors import NoJob, RankdbgError
-from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.watch.collections import (
     Collection,
     Folders,
     JudgedJob,
+    Reports,
     UnderWay,
     collect,
     collect_quickly,
@@ -38,7 +38,7 @@ CONFIRM_SECONDS = 30.0
 
 
 class Watcher:
-    """`job`: its name; `as_text`: a verdict for people; `started`: when it began
+    """`job`: its name; `reports`: verdicts for people; `started`: when it began
     (time.monotonic()), for fixed times; `runs_already`: it ran before the watch, which ends with
     it; `joins_late`: it may hang already."""
 
@@ -48,7 +48,7 @@ class Watcher:
         settings: WatchSettings,
         say: Callable[[str], None],
         job: str,
-        as_text: Callable[[JobVerdict], str],
+        reports: Reports,
         *,
         started: float | None = None,
         runs_already: bool = False,
@@ -61,7 +61,7 @@ class Watcher:
         self._runs_already = runs_already
         self._rules = _rules(settings, say)
         self._stillness = Stillness()
-        self._folders = Folders(settings.directory, as_text)
+        self._folders = Folders(settings.directory, reports)
         self.collecting = UnderWay()
         self._troubles = WatchFailures(say)
         self._pause = SHORTEST_PAUSE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from rankdbg.logs.patterns import FileScan
@@ -19,7 +19,7 @@ from rankdbg.verdicts.failures.identities import Identities
 from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
 from rankdbg.verdicts.failures.log_findings import LogFindings
 from rankdbg.verdicts.failures.log_lines import Origins
-from rankdbg.verdicts.failures.outcomes import Outcomes
+from rankdbg.verdicts.failures.outcomes import LoggedStep, Outcomes
 from rankdbg.verdicts.failures.slurm_records import with_times_of_records
 from rankdbg.verdicts.failures.step_values import StepLine
 from rankdbg.verdicts.failures.trends import Trend, find_trends
@@ -83,6 +83,10 @@ class Diagnosis:
     trends: tuple[Trend, ...] = ()  # of loss, gradients and speed; none of them is a failure
     clocks: Clocks | None = None
     finished: bool = False  # the job says so
+    steps: Sequence[LoggedStep] = ()
+    hosts: Mapping[int, str] = field(
+        default_factory=dict
+    )  # of each rank that logs name; `` unknown
 
     @property
     def overcome(self) -> list[Event]:
@@ -128,9 +132,11 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         if failures
         else None,
         bad_values(failures[0].first, scans) if failures else None,
-        tuple(find_trends(_step_lines(outcomes))),
+        tuple(find_trends(step_lines(outcomes.progress))),
         found.clocks,
         outcomes.finished,
+        outcomes.progress,
+        {rank: found.identities.host_of_rank(rank) for rank in sorted(found.identities.ranks)},
     )
 
 
@@ -152,8 +158,8 @@ def _of_version(
     return event_of_version(root, odd_versions(scans, identities), rules)
 
 
-def _step_lines(outcomes: Outcomes) -> Iterator[StepLine]:
-    for done in outcomes.progress:
+def step_lines(steps: Iterable[LoggedStep]) -> Iterator[StepLine]:
+    for done in steps:
         if done.step_number is not None:
             yield StepLine(
                 done.path if done.rank is None else done.rank, done.step_number, done.text

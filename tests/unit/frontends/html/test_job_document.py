@@ -8,8 +8,9 @@ from functools import cache
 from typing import Any
 
 from rankdbg.frontends.html.document import PageDocument
-from rankdbg.frontends.html.job_document import PageOrigin, document_of, document_of_stacks
+from rankdbg.frontends.html.job_document import document_of, document_of_stacks
 from rankdbg.frontends.html.page_files import page_text
+from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.verdict_views import folded
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.hangs.wait_graphs import GraphEdge, GraphNode, WaitGraph

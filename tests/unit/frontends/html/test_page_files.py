@@ -15,8 +15,9 @@ import pytest
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends import cli
-from rankdbg.frontends.html.job_document import PageOrigin, document_of
+from rankdbg.frontends.html.job_document import document_of
 from rankdbg.frontends.html.page_files import check_place, embedded, page_text, write_page
+from rankdbg.frontends.html.page_origin import PageOrigin
 from simulated_jobs import stuck_job
 
 ORIGIN = PageOrigin("rankdbg why", "slurm:4711", "2026-11-18T03:11:26+00:00")

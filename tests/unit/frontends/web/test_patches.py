@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankdbg.frontends.html.job_document import PageOrigin, document_later, document_of
+from rankdbg.frontends.html.job_document import document_later, document_of
+from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.web.patches import Change, changes
 from simulated_jobs import moving_job, stuck_job
 

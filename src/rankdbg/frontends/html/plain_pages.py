@@ -1,0 +1,76 @@
+"""A page without the verdict of `rankdbg why`: what all such pages have."""
+
+from __future__ import annotations
+
+from rankdbg._version import __version__
+from rankdbg.frontends.html.document import (
+    SCHEMA,
+    ColourClass,
+    Colouring,
+    PageDocument,
+    RankSet,
+    VerdictView,
+)
+from rankdbg.frontends.html.page_origin import PageOrigin
+from rankdbg.frontends.html.rank_table import RankTable
+
+
+def plain_page(
+    table: RankTable, verdict: VerdictView, colourings: list[Colouring], origin: PageOrigin
+) -> PageDocument:
+    return {
+        "schema": SCHEMA,
+        "version": __version__,
+        "command": origin.command,
+        "job": table.ranks[0].job if table.ranks else "",
+        "target": origin.target,
+        "time": origin.time,
+        "ranks": table.columns,
+        "verdict": verdict,
+        "colourings": colourings,
+        "frames": [],
+        "threads": [],
+        "samples": 0,
+        "lanes": [],
+        "more_lanes": 0,
+        "sentences": [],
+        "times": None,
+        "findings": "",
+    }
+
+
+def plain_verdict(title: str, culprits: RankSet = "", mark: str = "culprits") -> VerdictView:
+    return {
+        "stuck": False,
+        "state": "",
+        "says": "",
+        "title": title,
+        "subtitle": "",
+        "facts": [],
+        "further": [],
+        "confidence": "",
+        "evidence": [],
+        "culprits": culprits,
+        "mark": mark,
+        "waiting": "",
+        "nodes": [],
+        "edges": [],
+        "left_out": 0,
+        "notes": [],
+        "logs": "",
+    }
+
+
+def colour_class(
+    text: str, says: str, members: RankSet, *, at: str = "", odd: bool = False, code: bool = True
+) -> ColourClass:
+    return {"text": text, "at": at, "says": says, "code": code, "odd": odd, "ranks": members}
+
+
+def places_of(members: RankSet) -> list[int]:
+    """`0-2,8`: 0, 1, 2, 8"""
+    places: list[int] = []
+    for part in members.split(",") if members else ():
+        begin, _, end = part.partition("-")
+        places += range(int(begin), int(end or begin) + 1)
+    return places
