@@ -165,10 +165,11 @@ def _ranks_of_paths(scans: Sequence[FileScan]) -> dict[str, int | None]:
         elif (name := _NUMBERED.search(scan.path)) and len(ranks) == 1:
             numbered.setdefault(name[2], set()).add(int(name[1]) == next(iter(ranks)))
     folders = {above for above, _ in local.values()}
+    are_repeated = len({number for _, number in local.values()}) < len({*local.values()})
     for path, (above, number) in local.items():
         if above in bases:
             told[path] = bases[above] + number
-        elif len(folders) > 1 and len({n for _, n in local.values()}) < len({*local.values()}):
+        elif len(folders) > 1 and are_repeated:
             told[path] = None
     for scan in scans:
         name = _NUMBERED.search(scan.path)
@@ -190,13 +191,16 @@ def _ranks_side_by_side(said: Mapping[str, set[int]]) -> dict[str, int | None]:
             key = folder, re.sub(r"\d+", "#", bare)
             places[path] = key, bare
             found.setdefault(key, {}).setdefault(bare, set()).update(own)
-    told: dict[str, int | None] = {}
-    for path, (key, bare) in places.items():
-        ranks = found[key]
-        single = [next(iter(each)) for each in ranks.values() if len(each) == 1]
-        if len(ranks) > 1 and len(single) == len(ranks) == len({*single}):
-            told[path] = next(iter(ranks[bare]))
-    return told
+    apart = {key for key, ranks in found.items() if _are_apart([*ranks.values()])}
+    return {
+        path: next(iter(found[key][bare])) for path, (key, bare) in places.items() if key in apart
+    }
+
+
+def _are_apart(files: Sequence[set[int]]) -> bool:
+    """Whether each has one rank, and no two the same."""
+    single = {next(iter(ranks)) for ranks in files if len(ranks) == 1}
+    return len(files) > 1 and len(single) == len(files)
 
 
 def _global_ranks(scan: FileScan) -> set[int]:
