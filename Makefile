@@ -9,7 +9,7 @@ INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
 WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 GATE = $(BIN)/python tests/gate.py $(WORKERS)
 
-.PHONY: help demo check unit test test-all gate compiled lint coverage bench format docs reference gallery transcripts page pins clean
+.PHONY: help demo check unit test test-all gate compiled lint coverage bench format docs reference gallery transcripts screenshots page pins clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -78,6 +78,9 @@ gallery: $(VENV)/.tested-with ## run all jobs that hang, and write what rankdbg 
 
 transcripts: $(VENV)/.tested-with ## run the commands in README and docs, and put their output below them
 	$(BIN)/python docs/make_transcripts.py
+
+screenshots: $(VENV)/.tested-with ## take the pictures of pages in docs/images
+	$(BIN)/python docs/make_screenshots.py
 
 page: ## build the page of --html from page/ into the package; needs Node
 	npm --prefix page ci --no-audit --no-fund --silent

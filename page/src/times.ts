@@ -318,8 +318,8 @@ function fitted(text: string, width: number): string {
 /** Places before which so many lines were not kept that the way between is not known. */
 function breaksIn(at: number[]): Set<number> {
   const gaps = at.slice(1).map((x, index) => x - at[index]);
-  const usual = [...gaps].sort((one, other) => one - other)[gaps.length >> 1] ?? 0;
   const whole = (at.at(-1) ?? 0) - at[0];
+  const usual = Math.max([...gaps].sort((one, other) => one - other)[gaps.length >> 1] ?? 0, whole / (gaps.length || 1) / 2);
   return new Set(gaps.flatMap((gap, index) => (gap > 10 * usual && gap > 0.08 * whole ? [index + 1] : [])));
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rankdbg._version import __version__
 from rankdbg.frontends.html.document import SCHEMA, PageDocument, TimeView
 from rankdbg.frontends.html.lane_views import LaneViews
+from rankdbg.frontends.html.log_document import document_of_logs
 from rankdbg.frontends.html.log_ranks import LogRanks
 from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.rank_table import RankTable
@@ -20,6 +21,9 @@ from rankdbg.verdicts.hangs.judgement import Verdict
 
 
 def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
+    """Of a job that has ended without a trace but its logs, what they tell."""
+    if found.diagnosis is not None and not found.all_ranks:
+        return document_of_logs(found.diagnosis, origin)
     table = RankTable.of_verdict(found)
     stacks = StackViews(found, table)
     lanes = LaneViews(CollectiveWaits(found.evidence.worlds, (), found.all_ranks), table)

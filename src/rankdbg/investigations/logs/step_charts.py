@@ -99,14 +99,25 @@ def _between_lines(steps: Iterable[LoggedStep]) -> dict[Who, Series]:
     done: dict[Who, Series] = {}
     for (who, step), time in _times_of_ranks(steps).items():
         done.setdefault(who, []).append((step, time))
-    return {who: _differences(sorted(found)) for who, found in done.items()}
+    return {who: _differences(_aligned(sorted(found))) for who, found in done.items()}
+
+
+def _aligned(done: Series) -> Series:
+    """By a clock of whole seconds: the steps with which it changed."""
+    new = _at_new_times(done)
+    return new if len(new) == len(done) else new[1:]
+
+
+def _at_new_times(done: Series) -> Series:
+    """The first step at each time: a clock of whole seconds shows several at once."""
+    return [done[0], *(new for old, new in pairwise(done) if new[1] != old[1])]
 
 
 def _differences(done: Series) -> Series:
     return [
         (step, (time - before) / (step - last))
         for (last, before), (step, time) in pairwise(done)
-        if time >= before  # else it was started again between them
+        if time > before  # else it was started again between them
     ]
 
 
@@ -162,6 +173,7 @@ def _times_of_points(
     known = [(n, times[point[-1]]) for n, point in enumerate(points) if point[-1] in times]
     if len(known) < max(2, WITH_CLOCKS * len(points)):
         return ()
+    known = _at_new_times(known)
     made: list[float] = []
     for number in range(len(points)):
         before = max((each for each in known if each[0] <= number), default=known[0])

@@ -71,6 +71,15 @@ def test_step_times_by_the_clocks_of_the_lines() -> None:
     assert (found.unit, found.middle) == ("s", (3, 5, 7, 9))
 
 
+def test_a_clock_of_whole_seconds() -> None:
+    """Five steps a second are 0.2 s each, and not all at one place."""
+    steps = [step(0, n, f"step {n} loss: {n}", time=BEGIN + (n + 3) // 5) for n in range(40)]
+    found = charts(steps)
+    assert found["step time"].middle == (0.2,) * 7
+    times = found["loss"].times
+    assert len({*times[:37]}) == 37 and times[7] - times[2] == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("more", [{"exact": False}, {"comparable": False}])
 def test_without_clocks_there_are_only_steps(more: dict[str, bool]) -> None:
     """A line without a clock of its own has that of another line."""
