@@ -68,7 +68,9 @@ def test_a_bit_of_one_rank(job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = wait_until_odd(job)
     assert found["modules"]["module"] == "0.gelu"
     assert (found["operator"]["corrupt"], found["operator"]["repeats"]) == ("1", True)
-    text = job.cli("diverge", "--first").stdout
+    page = tmp_path / "diverge.html"
+    text = job.cli("diverge", "--first", "--html", page).stdout
+    assert '"name":"1.norm.weight","columns"' in page.read_text()
     assert "the first is 1.norm.weight: rank 1" in text
     assert "ranks 0,2" in text
     assert "differs, max |Δ| 0." in text

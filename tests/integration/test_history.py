@@ -55,7 +55,9 @@ def test_a_rank_that_left_a_collective_out(
     start(job, "skips")
     found = wait_until_parted(job)
     check_skip(found)
-    text = job.cli("history").stdout
+    page = tmp_path / "history.html"
+    text = job.cli("history", "--html", page).stdout
+    assert '"title":"Rank 2 parted from ranks 0-1 in step 41."' in page.read_text()
     assert "Rank 2 parted from ranks 0-1 in step 41" in text
     assert "accepted=0" in text and "accepted=17" in text
     assert "Traceback" not in text
@@ -356,6 +358,7 @@ def test_tracebacks_are_those_of_the_program(call: str) -> None:
         (("/no/such",), "no directory /no/such"),
         ((".", "--trace", "a.py:f"), "history DIR reads files of this machine and does not take --trace"),
         (("--trace", "f"), "invalid --trace f: expected FILE:FUNCTION, or off"),
+        (("--step", "3", "--html", "a.html"), "--html and --step exclude each other"),
         (("--modules", "-1"), "invalid --modules -1: expected 0 or more"),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@
   rankdbg diverge --equal-across dp        compare along these dimensions only
   rankdbg diverge --every 100              keep hashes of every 100th step
   rankdbg diverge --first                  the first difference, and its cause
+  rankdbg diverge --html FILE              a page: the ranks by equal tensors
 
 Each rank hashes its tensors bit for bit, where they are, at the start of one step
 (rankdbg.progress) that no rank has reached; ranks that report no steps are hashed at
@@ -16,9 +17,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="find the first difference, its cause, and the operator that computes differently",
     )
     parser.add_argument("--full", action="store_true", help="show every tensor that differs")
+    add_html(parser)
 
 
 def _every(text: str) -> int:
@@ -78,7 +82,9 @@ def run(options: argparse.Namespace) -> int:
     ):
         kinds += [kind] if wanted else []
     across = [name.strip() for name in (options.equal_across or "").split(",") if name.strip()]
+    check_html(options)
     with open_session(options) as session:
+        origin = session.cluster.target, session.cluster.saved
         chosen, all_ranks = choose(session, options)
         ranks = [rank for rank in chosen if rank.kind == "rank"]
         if options.every:
@@ -93,6 +99,10 @@ def run(options: argparse.Namespace) -> int:
         print_json("diverge", found.as_json())
     else:
         reports.print_replicas(Terminal(), found, full=options.full)
+    if options.html is not None:
+        from rankdbg.frontends.html.replica_document import document_of_replicas
+
+        write_html(options, partial(document_of_replicas, found), "diverge", *origin)
     return 1 if found.is_faulty or found.without else 0
 
 

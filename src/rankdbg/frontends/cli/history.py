@@ -8,6 +8,7 @@
   rankdbg history --modules 2     also note calls of modules, two levels deep
   rankdbg history DIR             copied files, or those of an agents' directory
   rankdbg history -t snapshot:DIR
+  rankdbg history --html FILE     a page: the ranks by what they did there
 
 Each rank of a job under `rankdbg run` keeps what it did in a file of 1 MB:
 collectives, sends and receives with the line that called them,
@@ -20,10 +21,12 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_common
+from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 from rankdbg.types import Answer
 
@@ -54,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--modules", type=int, metavar="DEPTH", help="from now on, note calls of modules; 0: none"
     )
+    add_html(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,9 +68,11 @@ def run(options: argparse.Namespace) -> int:
 
     _check_one(options)
     folder = _folder(options)
+    check_html(options)
     with open_session(options) as session:
         if options.trace or options.modules is not None:
             return _change(session, options)
+        origin = session.cluster.target, session.cluster.saved
         job = rank_histories.read_job(session, options.job, folder)
         if options.step is not None:
             shown = rank_histories.events_of_step(session, job, options.step)
@@ -86,6 +92,10 @@ def run(options: argparse.Namespace) -> int:
         print_json("history", job.as_json())
     else:
         reports.print_history(Terminal(), job, of_two=bool(options.diff))
+    if options.html is not None:
+        from rankdbg.frontends.html.history_document import document_of_history
+
+        write_html(options, partial(document_of_history, job), "history", *origin)
     return 0
 
 
@@ -109,6 +119,9 @@ def _change(session: Session, options: argparse.Namespace) -> int:
 
 def _check_one(options: argparse.Namespace) -> None:
     names = ("diff", "step", "group", "trace", "modules")
+    for name in ("step", "trace", "modules"):
+        if options.html is not None and getattr(options, name) is not None:
+            raise BadInput(f"--html and --{name} exclude each other")
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
     if len(given) > 1:
         raise BadInput(f"{given[0]} and {given[1]} exclude each other")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from rankdbg.frontends.html.document import (
     ChainEdge,
@@ -17,12 +16,18 @@ from rankdbg.frontends.html.document import (
 )
 from rankdbg.frontends.html.log_ranks import LogRanks, table_of_logs
 from rankdbg.frontends.html.page_origin import PageOrigin
-from rankdbg.frontends.html.plain_pages import colour_class, places_of, plain_page, plain_verdict
+from rankdbg.frontends.html.plain_pages import (
+    as_text,
+    colour_class,
+    places_of,
+    plain_page,
+    plain_verdict,
+    without_marks,
+)
 from rankdbg.frontends.html.time_views import time_view
 from rankdbg.frontends.reports.causes import cause_texts, message_of, when_text
 from rankdbg.frontends.reports.doctor import print_full_diagnosis
 from rankdbg.frontends.reports.phases import print_phases
-from rankdbg.frontends.terminal import Terminal
 from rankdbg.investigations.collectives.collective_words import capital
 from rankdbg.investigations.logs.log_diagnosis import (
     LogDiagnosis,
@@ -65,7 +70,7 @@ def document_of_logs(found: LogDiagnosis, origin: PageOrigin) -> PageDocument:
     colourings = [*_by_failure(found, ranks), *_by_phase(found.phases, ranks)]
     page = _page(ranks, _verdict(found, ranks), colourings, times, origin)
     job = found.state.job if found.state is not None else ""
-    return {**page, "job": job, "findings": _as_text(lambda t: print_full_diagnosis(t, found))}
+    return {**page, "job": job, "findings": as_text(lambda t: print_full_diagnosis(t, found))}
 
 
 def document_of_phases(found: RankPhases, origin: PageOrigin) -> PageDocument:
@@ -78,7 +83,7 @@ def document_of_phases(found: RankPhases, origin: PageOrigin) -> PageDocument:
     verdict["culprits"] = ranks.set_of_courses(stalled)
     verdict["mark"] = "overdue"
     page = _page(ranks, verdict, _by_phase(found, ranks), times, origin)
-    return {**page, "findings": _as_text(lambda terminal: print_phases(terminal, found))}
+    return {**page, "findings": as_text(lambda terminal: print_phases(terminal, found))}
 
 
 def _who(courses: Sequence[Course]) -> str:
@@ -93,13 +98,7 @@ def _page(
     origin: PageOrigin,
 ) -> PageDocument:
     page = plain_page(ranks.table, verdict, colourings, origin)
-    return {**page, "ranks": {**page["ranks"], "outside": ""}, "times": times}
-
-
-def _as_text(show: Callable[[Terminal], None]) -> str:
-    text = io.StringIO()
-    show(Terminal(text))
-    return text.getvalue()
+    return {**without_marks(page), "times": times}
 
 
 # --- the verdict --------------------------------------------------------------------------

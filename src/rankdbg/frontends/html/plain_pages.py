@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
+
 from rankdbg._version import __version__
 from rankdbg.frontends.html.document import (
     SCHEMA,
@@ -13,6 +16,7 @@ from rankdbg.frontends.html.document import (
 )
 from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.rank_table import RankTable
+from rankdbg.frontends.terminal import Terminal
 
 
 def plain_page(
@@ -65,6 +69,17 @@ def colour_class(
     text: str, says: str, members: RankSet, *, at: str = "", odd: bool = False, code: bool = True
 ) -> ColourClass:
     return {"text": text, "at": at, "says": says, "code": code, "odd": odd, "ranks": members}
+
+
+def without_marks(page: PageDocument) -> PageDocument:
+    """For ranks that were asked something else than their stacks: no cell is marked as incomplete."""
+    return {**page, "ranks": {**page["ranks"], "outside": ""}}
+
+
+def as_text(show: Callable[[Terminal], None]) -> str:
+    text = io.StringIO()
+    show(Terminal(text))
+    return text.getvalue()
 
 
 def places_of(members: RankSet) -> list[int]:
