@@ -28,11 +28,24 @@ def document_of_replicas(found: Replicas, origin: PageOrigin) -> PageDocument:
     odd = faulty[0].odd if faulty and faulty[0].has_majority else ()
     verdict = plain_verdict(f"{capital(found.summary()).rstrip('.')}.", table.set_of(odd), "differ")
     colourings = [_by_bits(found, each, table) for each in found.differences[:MOST_TENSORS]]
-    whole = [colour_class("no difference", "", table.set_of(found.ranks), code=False)]
-    equal: Colouring = {"name": "tensors", "columns": ["tensors", ""], "classes": whole}
-    page = plain_page(table, verdict, colourings or [equal], origin)
+    page = plain_page(table, verdict, colourings or [_without_difference(found, table)], origin)
     page["findings"] = as_text(lambda terminal: print_replicas(terminal, found, full=True))
     return without_marks(page)
+
+
+def _without_difference(found: Replicas, table: RankTable) -> Colouring:
+    """Ranks without a model, or without a response, are not equal to others."""
+    reasons: dict[str, list[Rank]] = {}
+    for silence in found.without:
+        reasons.setdefault(silence.reason, []).append(silence.rank)
+    without = {rank.process for ranks in reasons.values() for rank in ranks}
+    equal = [rank for rank in found.ranks if rank.process not in without]
+    classes = [colour_class("no difference", "", table.set_of(equal), code=False)] if equal else []
+    classes += [
+        colour_class("not compared", why, table.set_of(ranks), code=False)
+        for why, ranks in reasons.items()
+    ]
+    return {"name": "tensors", "columns": ["tensors", "reason"], "classes": classes}
 
 
 def _by_bits(found: Replicas, difference: Difference, table: RankTable) -> Colouring:

@@ -8,7 +8,7 @@ from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.replica_document import document_of_replicas
 from rankdbg.investigations.histories.rank_histories import JobHistory, ShownDeparture
 from rankdbg.investigations.replicas.results import Replicas
-from rankdbg.types import ProcessKey, Rank
+from rankdbg.types import ProcessKey, Rank, Silence
 from rankdbg.verdicts.histories.departures import Departure, EventDifference, RankHistory
 from rankdbg.verdicts.replicas.differences import Difference
 from rankdbg.verdicts.replicas.magnitudes import Magnitude
@@ -77,6 +77,14 @@ def test_tensors_that_differ() -> None:
         "2": ("differ", True),
         "3": ("not compared with these", False),
     }
+
+
+def test_ranks_that_were_not_compared() -> None:
+    """They are not called equal."""
+    without = [Silence(RANKS[3], "no model of torch was found")]
+    page = document_of_replicas(Replicas(RANKS, RANKS, (), 7, 1, without=without), ORIGIN)
+    told = {each["ranks"]: each["text"] for each in page["colourings"][0]["classes"]}
+    assert told == {"0-2": "no difference", "3": "not compared"}
 
 
 def test_nobody_is_accused_of_rounding_or_without_a_majority() -> None:
