@@ -247,6 +247,19 @@ def test_requests_that_a_rank_cannot_answer_are_refused(editor: Editor) -> None:
     assert evaluate(session, thread, "value + 0 == value") == "True"
 
 
+def test_rank_that_refuses_to_move_is_still_stopped(editor: Editor) -> None:
+    """Of another thread than those that it has: it continues with all others."""
+    editor.break_at(LOOP, INNER)
+    sessions = editor.attach_all(2)
+    for session in sessions.values():
+        session.event("stopped")
+    for move in ("next", "continue"):
+        assert "99999" in sessions[0].refused(move, threadId=99999)
+        assert editor.say("sessions") == "sessions: 0-1; stopped: 0-1"
+    sessions[0].ask("next", threadId=1)
+    assert sessions[0].event("stopped")["reason"] == "step"
+
+
 def test_requests_that_the_parent_cannot_answer_are_refused(editor: Editor) -> None:
     """Of another kind, or for a rank; the next is answered."""
     editor.attach_all(2)

@@ -73,6 +73,27 @@ def test_ranks_that_outlive_their_launcher(job: Job, agent: bool) -> None:
     assert "0-1, gen=1 still run, of an older generation" in " ".join(job.cli("ps").stdout.split())
 
 
+def test_ranks_that_outlive_two_launchers(job: Job) -> None:
+    """As often as one looks, and also when a third launcher has been killed: its ranks are the job."""
+    generations: list[set[int]] = []
+    for _ in range(3):
+        seen = {pid for pids in generations for pid in pids}
+        launcher = job.start_ranks("waits", "waits")
+        ranks = job.wait_for(
+            lambda ranks, seen=seen: (
+                numbers(ranks) == [0, 1] and seen.isdisjoint(rank.pid for rank in ranks)
+            )
+        )
+        generations.append({rank.pid for rank in ranks})
+        launcher.kill()
+        launcher.wait(PATIENCE)
+    for _ in range(3):
+        for generation, pids in enumerate(generations, 1):
+            ranks = job.json("ps", f"gen={generation}")["ranks"]
+            assert {rank["pid"] for rank in ranks} == pids
+        assert {rank["pid"] for rank in job.json("ps")["ranks"]} == generations[-1]
+
+
 def test_killed_worker_without_numbers(job: Job) -> None:
     """The death of a worker does not change the numbers of the others."""
     job.start(sys.executable, PROGRAMS / "run_children.py", "fork", "by_nothing", 3)

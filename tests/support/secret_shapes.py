@@ -404,6 +404,12 @@ PROSE = [
     (f"connecting to db as svc with password {X}", X),
     (f"passphrase {X} accepted", X),
     (f"using token {MIXED} for the registry", MIXED),
+    (f"your token is: {MIXED}", MIXED),
+    (f"the password is: {X}", X),
+    (f"the token is {HEX40}", HEX40),
+    (f"ValueError: invalid token '{MIXED}'", MIXED),
+    (f'401: api_key "{MIXED}" is not valid', MIXED),
+    (f"$ ngrok config add-authtoken {MIXED}", MIXED),
     (f"401 Unauthorized: api_key {MIXED} is not valid", MIXED),
     (f"secret {MIXED} rotated", MIXED),
     (f"client_secret\t{MIXED}", MIXED),
@@ -447,6 +453,11 @@ COMMANDS = [
     (["curl", "-H", f"Cookie: a=b; sid={X}"], X),
     (["curl", "-u", f"bob:{X}", "https://h"], X),
     (["curl", "-ubob:" + X, "https://h"], X),
+    (["curl", "-sSu", f"bob:{X}", "https://h"], X),
+    (["curl", "-b", f"session={X}; theme=x", "h"], X),
+    (["curl", "--cookie", f"session={X}", "h"], X),
+    (["ngrok", "authtoken", R40], R40),
+    (["ldapd", f"bindpw={X}"], X),
     (["/usr/bin/mysql", "-uroot", f"-p{X}"], X),
     (["sudo", "sshpass", "-p", X, "ssh", "h"], X),
     (["docker", "login", "-u", "bob", "-p", X], X),
@@ -622,6 +633,12 @@ SecretBox(host='h', port=5432)
 curl --proxy-user bob https://h
 snmpwalk -v 2c h
 MAX_TOKENS=4096
+the token is: expired
+the next token is: world
+unexpected token 'else' in line 3
+the special token "<unk>" is id 0
+missing key 'layers.0.attention.w1'
+the password is: too short
 num_tokens: 128
 max_new_tokens=100
 tokens_per_second=1234.5
@@ -879,6 +896,8 @@ ORDINARY_COMMANDS = [
     ["python", "x.py", "--tokenizer", "/models/llama"],
     ["python", "x.py", "model.pad_token_id=0", "data.sort_key=length"],
     ["mkdir", "-p", "/scratch/out"],
+    ["curl", "-b", "cookies.txt", "-sSfu", "bob", "https://h"],
+    ["http", "-b", "h", "name=Alice"],
     ["docker", "run", "-p", "8080:80", "image"],
     ["docker", "login", "--password-stdin", "ghcr.io"],
     ["ssh", "-i", "/home/a/.ssh/id_rsa", "bob@node-1"],

@@ -30,6 +30,9 @@ step: int | None = None
 step_work: list[Callable[[int], None]] = []
 # Called at each step: nsys/capture.py sets it, in a rank under nsys.
 at_step: Callable[[int], None] | None = None
+# The process that started this one, also after that has ended: ranks that outlive several launchers
+# are told apart by it.
+_started_by = os.getppid()
 
 
 def _after_fork() -> None:
@@ -49,13 +52,14 @@ def make() -> dict[str, Any]:
     labels.update(chosen)
     if "rank" in chosen:
         labels["source"] = "init"
-    labels.setdefault("job", identity.made_up_job(command, os.getppid()))
+    parent = os.getppid() if active.forked else _started_by
+    labels.setdefault("job", identity.made_up_job(command, parent))
     return {
         "card": 1,
         "protocol": list(wire.PROTOCOL),
         "version": __version__,
         "pid": os.getpid(),
-        "ppid": os.getppid(),
+        "ppid": parent,
         "start": rendezvous.start_time(),
         "pid_namespace": rendezvous.pid_namespace(),
         "host": os.uname().nodename,

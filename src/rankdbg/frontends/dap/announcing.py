@@ -82,7 +82,9 @@ class Announcer:
         waiting = {child.rank.process for child in self._job.children() if not child.is_stopped}
         # A later step has its own timer.
         due = time.monotonic() - STEP_SECONDS
-        overdue = {key: rank for key, (rank, since) in self._expected.items() if since <= due}
+        # A copy: ranks stop and step meanwhile.
+        expected = dict(self._expected)
+        overdue = {key: rank for key, (rank, since) in expected.items() if since <= due}
         for key in overdue:
             self._expected.pop(key, None)  # announce it when one of these returns
         missing = [rank for key, rank in overdue.items() if key in waiting]

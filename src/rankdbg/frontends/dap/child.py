@@ -159,6 +159,7 @@ class ChildSession:
             self._around.execute(self.client, message, line)
             return False
         if command in MOVES:
+            self._asked[message["seq"]] = self._moved_unless_refused()
             self._begin_move(str(command))
             self._around.moves(self, str(command))
         elif command in STOPPING:
@@ -185,6 +186,18 @@ class ChildSession:
     def _pass_on(self, response: Message) -> None:
         if self.client is not None:
             self.client.send({name: item for name, item in response.items() if name != "seq"})
+
+    def _moved_unless_refused(self) -> Callable[[Message], None]:
+        """A rank that refuses to move, since it has no such thread, is as stopped as before."""
+        stops = dict(self.stops)
+
+        def then(response: Message) -> None:
+            if not response.get("success"):
+                self.stops = stops
+                self.is_stepping = False
+            self._pass_on(response)
+
+        return then
 
     def _change_breakpoints(self, request: Message) -> bool:
         checked = CheckedBreakpoints(request.get("arguments"))

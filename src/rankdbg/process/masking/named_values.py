@@ -54,7 +54,7 @@ _SEPARATOR = lazy(
 _PAIR = lazy(r"(?P<quote>[\"']),\s{0,4}(?P<value>(?P=quote)[^\"'\n]{1,4000}(?P=quote))\s{0,4}\)")
 # Also to the next cell of a table.
 _GAP = lazy(
-    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was|set[ \t]to)[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
+    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was|set[ \t]to):?[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
 )
 _OPEN = lazy(
     rf"[bBrRuUfF]{{0,2}}(?P<slashes>\\{{0,15}})(?P<quote>\"\"\"|'''|[\"'`]|{_ENCODED_QUOTE})"
@@ -280,9 +280,10 @@ def _value_without_separator(
     elif _BLANK_IS_ENOUGH.search(text, max(0, start - 120), start):
         is_value = True
     elif opening:
-        is_value = is_password_name(name) or (bool(gap[0].strip()) and _has_digit(value))
+        is_said = bool(gap[0].strip()) and _has_digit(value)
+        is_value = is_password_name(name) or is_said or looks_made_up(value)
     elif gap[0].strip():
-        is_value = _has_digit(value) and not value[0].isdigit()
+        is_value = looks_made_up(value) or (_has_digit(value) and not value[0].isdigit())
     else:
         is_value = looks_made_up(value) or (is_password_name(name) and _is_no_word(value))
     return place if is_value else None

@@ -11,8 +11,10 @@ from rankdbg.process.masking.secrecy import MASK, looks_made_up
 
 # Program -> options. The password is with `-w` the next word; with `-p…` the rest of the word; with
 # `-u :` the text after the colon in the next word; with `-p login` the next word, if the command
-# contains `login`; with `login random` the word after it, if that looks like a secret; with
+# contains `login`; with `login random` the word after it, if that looks like a secret; with `-b =` the
+# text after the first `=` in the next word; with
 # `--x=… secret` the rest of the word, if the command contains `secret`.
+_USERS = ("-u :", "--user :", "-U :", "-a :", "--proxy-user :")
 _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mariadb"), ("-p…",)),
     **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore"), ("-p", "-p…")),
@@ -21,9 +23,9 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), ("-w",)),
     **dict.fromkeys(("sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "zip", "unzip"), ("-P",)),
     **dict.fromkeys(("7z", "7za", "7zz", "rar", "unrar"), ("-p…",)),
-    **dict.fromkeys(
-        ("curl", "http", "https", "xh"), ("-u :", "--user :", "-U :", "-a :", "--proxy-user :")
-    ),
+    **dict.fromkeys(("http", "https", "xh"), _USERS),
+    "curl": (*_USERS, "-b =", "--cookie ="),
+    "ngrok": ("authtoken random", "add-authtoken random"),
     **dict.fromkeys(("smbclient", "rpcclient", "net"), ("-U %",)),
     **dict.fromkeys(("snmpget", "snmpset", "snmpwalk", "snmpbulkwalk"), ("-A", "-X")),
     **dict.fromkeys(("wandb", "vault"), ("login random",)),
@@ -82,7 +84,7 @@ def _mask_piped(text: str) -> str:
 
 
 def _has_program(text: str) -> bool:
-    if " -" in text or " /p:" in text or " login " in text:
+    if " -" in text or " /p:" in text or " login " in text or "authtoken " in text:
         for name in _NAMES:
             if name in text:
                 return True
@@ -109,15 +111,23 @@ def _secret_words(program: str, words: Sequence[str]) -> dict[int, str]:
                 start = flag[:-1]
                 if word.startswith(start) and len(word) > len(start) and index not in found:
                     found[index] = f"{start}{MASK}"
-            elif word == flag and index + 1 < len(words):
+            elif _is_flag(word, flag, condition) and index + 1 < len(words):
                 masked = _masked(words[index + 1], condition)
                 if masked is not None:
                     found[index + 1] = masked
-            elif len(flag) == 2 and condition in (":", "%") and word.startswith(flag):
+            elif len(flag) == 2 and condition in (":", "%", "=") and word.startswith(flag):
                 masked = _masked(word, condition)
                 if masked is not None:
                     found[index] = masked
     return dict(sorted(found.items()))
+
+
+def _is_flag(word: str, flag: str, condition: str) -> bool:
+    """Also the last of several letters: `curl -sSu bob:x`."""
+    if word == flag:
+        return True
+    together = condition == ":" and len(flag) == 2 and word[:1] == "-" and word.endswith(flag[1])
+    return together and len(word) < 10 and word[1:].isalpha()
 
 
 def _masked(word: str, condition: str) -> str | None:

@@ -142,7 +142,7 @@ def _secrecy_of_word(words: list[str], index: int, is_shouted: bool) -> Secrecy:
     is_last = not after or after in _HOLDERS
     if word.endswith(_SECRET_ENDINGS) or word == "cred":
         return Secrecy.CERTAIN
-    if word in ("pwd", "pswd") and not after:
+    if word in ("pwd", "pswd", "bindpw", "rootpw") and not after:
         return Secrecy.CERTAIN
     if word.endswith("pass") and is_last:
         harmless = word in _HARMLESS_PASSES or before in _PASSES_OF_PROGRAMS
