@@ -26,6 +26,7 @@ _NOISE_BYTES = 8192
 CONNECT_SECONDS = 15.0
 # A node reports every 2 s that it is receiving something large.
 COMING_SECONDS = 6.0
+IF_SLOW = "if the machine is only slow: --patience 3"
 
 
 def plain_opening(node: str, scope: Mapping[str, Any]) -> Opening:
@@ -55,7 +56,7 @@ class AskedQuestion:
             reply = self._wait(seconds)
         except queue.Empty:
             what = f"{self._conversation.node} did not respond in time"
-            failure = NodeFailed(what, hint=self._conversation.hint)
+            failure = NodeFailed(what, hint=self._conversation.hint or IF_SLOW)
             raise self._conversation.fail(failure) from None
         finally:
             self._conversation.forget(self._ident)

@@ -46,6 +46,17 @@ def test_silence() -> None:
         conversation.wait_until_open()
 
 
+@pytest.mark.parametrize(("hint", "shown"), [("", "--patience 3"), ("is sshd up?", "is sshd up?")])
+def test_no_response_says_what_to_do(hint: str, shown: str) -> None:
+    """On this machine, too, where nothing is to be checked but how busy it is."""
+    conversation = Conversation("far", lambda message: None, opening(), hint=hint)
+    conversation.feed(b'{"landed": null}')
+    conversation.feed(b'{"ready": true}')
+    with pytest.raises(NodeFailed, match="far did not respond in time") as failed:
+        conversation.begin({"q": "first"}).answer(0.05)
+    assert shown in failed.value.hint
+
+
 def asked_with_a_guess(*found: wire.Message) -> list[wire.Message]:
     """What is sent to a node that says this, when two questions are asked: one before it says
     anything, one after its first words."""
