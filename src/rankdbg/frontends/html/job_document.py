@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from rankdbg._version import __version__
-from rankdbg.frontends.html.document import SCHEMA, PageDocument, TimeView
+from rankdbg.frontends.html.document import PageDocument, TimeView
 from rankdbg.frontends.html.lane_views import LaneViews
 from rankdbg.frontends.html.log_document import document_of_logs
 from rankdbg.frontends.html.log_ranks import LogRanks
 from rankdbg.frontends.html.page_origin import PageOrigin
+from rankdbg.frontends.html.plain_pages import plain_page
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.html.stack_views import StackViews
 from rankdbg.frontends.html.time_views import time_view
@@ -27,16 +27,9 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
     table = RankTable.of_verdict(found)
     stacks = StackViews(found, table)
     lanes = LaneViews(CollectiveWaits(found.evidence.worlds, (), found.all_ranks), table)
+    page = plain_page(table, verdict_view(found, table), stacks.colourings, origin)
     return {
-        "schema": SCHEMA,
-        "version": __version__,
-        "command": origin.command,
-        "job": found.all_ranks[0].job if found.all_ranks else "",
-        "target": origin.target,
-        "time": origin.time,
-        "ranks": table.columns,
-        "verdict": verdict_view(found, table),
-        "colourings": stacks.colourings,
+        **page,
         "frames": stacks.frames,
         "threads": stacks.threads,
         "samples": stacks.samples,
@@ -44,7 +37,6 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
         "more_lanes": lanes.left_out,
         "sentences": lanes.sentences,
         "times": _times(found, table),
-        "findings": "",
     }
 
 
