@@ -24,7 +24,9 @@ _NO_HOST = re.compile(
 _KERNEL_FILE = re.compile(
     r"(?i)(^|[-_./])(dmesg|kern|kernel|syslog|messages|journal|journalctl|xid|sel|elist|bmc|ipmi\w*)([-_.]|$)"
 )
-_KERNEL_FOLDER = re.compile(r"(?i)(^|[-_.])(dmesg|kern|syslog|journal|journalctl|bmc|ipmi)([-_.]|$)")
+_KERNEL_FOLDER = re.compile(
+    r"(?i)(^|[-_.])(dmesg|kern|syslog|journal|journalctl|bmc|ipmi)([-_.]|$)"
+)
 _AROUND_HOST = re.compile(
     r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?(-kb?|-bk?)?|kubectl|logs?|describe|events?|pod"
     r"|auth|kubelet|containerd|sel|elist|bmc|ipmi(tool)?|run|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"

@@ -382,7 +382,8 @@ def _is_by_silence(failure: Failure) -> bool:
     """Whether no line about the cause is of the ranks that are accused, or names their host."""
     accused = {*failure.ranks}
     return bool(accused) and not any(
-        accused & {*f.ranks} or (failure.host and failure.host in (f.peer, f.rule.of_host and f.host))
+        accused & {*f.ranks}
+        or (failure.host and failure.host in (f.peer, f.rule.of_host and f.host))
         for f in failure.findings
     )
 
