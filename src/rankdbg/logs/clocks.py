@@ -21,7 +21,7 @@ CLOCK = "|".join(
         r"\b[EWIFD]\d{3,4} \d\d:\d\d:\d\d(?:\.\d+)?",  # glog, c10: E0325 20:57:27.62, E419 …
         r"\b\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?",  # vLLM: 11-18 18:07:28
         rf"\b(?:{'|'.join(_MONTHS)}) +\d{{1,2}} \d\d:\d\d:\d\d(?: \d{{4}})?",  # syslog, dmesg -T
-        r"\b\d\d/\d\d/\d{4} \d\d:\d\d:\d\d",
+        r"\b\d\d/\d\d/\d{4} (?:\| )?\d\d:\d\d:\d\d(?: UTC\b)?",  # also as ipmitool sel prints it
         r"\b\d\d/\d\d/\d\d \d\d:\d\d:\d\d",
         # In records of structured logs: seconds since 1970, or thousandths or millionths of them.
         r'"(?:time_us|time_ms|timestamp|ts|created)": ?1[5-9]\d{8}(?:\.\d+|\d{6}|\d{3})?(?!\d)',

@@ -18,7 +18,8 @@ from functools import partial
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.earlier_runs import first_stamp
 from rankdbg.verdicts.failures.log_lines import read_stamp, year_of
-from rankdbg.verdicts.failures.subjects import is_aged, row_pod
+from rankdbg.verdicts.failures.pod_rows import row_pod
+from rankdbg.verdicts.failures.subjects import is_aged
 
 _AGE = re.compile(r"^\s*((?:\d{1,4}[smhd])+)")
 _PART = re.compile(r"(\d+)([smhd])")

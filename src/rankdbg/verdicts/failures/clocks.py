@@ -33,6 +33,7 @@ MOST, FEWEST, ALL = 180, 16, 20_000
 QUARTER = 900.0  # time zones differ by multiples of it
 NEAR = 300.0  # how exactly logs of one job begin and end together
 
+_OFFSET = re.compile(r":\d\d(?:[.,]\d+)? ?[+-]\d\d:?\d\d$")
 _TIMED_OUT = re.compile(r"timeout: WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<kind>\w+)")
 
 _Clock = int | str  # a host; else a rank, or a file whose rank is not known
@@ -67,7 +68,7 @@ class Clocks:
         self.corrections = _by_steps(self.steps)
         # A kernel's clock with a zone says nothing of its order among lines without one.
         own = [scan.last_stamp for scan in scans if not is_kernel_file(scan.path)]
-        self._zoned = any(map(has_zone, own))
+        self._zoned = self._steps_are_zoned if self.steps else any(map(has_zone, own))
         self.corrections |= self._by_timeouts(scans)
         self._add_by_ranges(scans)
 
@@ -334,4 +335,4 @@ def _spread(values: Sequence[float]) -> float:
 
 
 def has_zone(stamp: str) -> bool:
-    return stamp.endswith(("Z", "UTC", "GMT")) or (len(stamp) > 6 and stamp[-6] in "+-")
+    return stamp.endswith(("Z", "UTC", "GMT")) or bool(_OFFSET.search(stamp))

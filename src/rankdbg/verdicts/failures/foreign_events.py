@@ -12,8 +12,9 @@ from rankdbg.verdicts.failures.earlier_runs import ANY_ZONE
 from rankdbg.verdicts.failures.events import Event
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities
-from rankdbg.verdicts.failures.slurm_records import NODE_DOWN
-from rankdbg.verdicts.failures.subjects import pods_named, row_pod
+from rankdbg.verdicts.failures.pod_rows import pods_of_rows, row_pod
+from rankdbg.verdicts.failures.slurm_records import NODE_DOWN, is_row
+from rankdbg.verdicts.failures.subjects import pods_named
 from rankdbg.verdicts.rules import clues
 
 AROUND_JOB = 600.0
@@ -28,6 +29,11 @@ _VICTIM = re.compile(
     r"(?:[Kk]illed process|reaped process) \d+ \(([^)]+)\)|\btask=([^,]+),pid="
     r"|(?:^|\s)([^\s\[]+)\[\d+\]:? (?:segfault at|general protection|trap )"
 )
+# Of the first job of a line: slurmctld tells of all jobs of the cluster, sacct of those that are asked for.
+_SLURM_JOB = re.compile(r"\bJobId=(\d+)|\bREQUEST_KILL_JOB job (\d+)")
+_SLURM_ROW = re.compile(r"^\s*(\d+)(?:_\d+)?(?:\.\w+)?[ |]")
+_OWN_SLURM_JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)(?:\.\w+)? ON ")  # of slurmstepd
+_SLURM_FILE = re.compile(r"(?:^|[/._-])slurm[-_](\d+)(?:_\d+)?(?:[-._]\w+)*\.(?:out|err|log)$")
 _SLURM_STEP = re.compile(r"\b(?:StepId=|STEP )\d+\.(\d+)\b")
 # The id of a driver as a worker is that of its job, filled up.
 _RAY_JOB = re.compile(
@@ -55,6 +61,8 @@ class ForeignEvents:
         self._ray_jobs = {worker[1] for worker in workers if worker}
         steps = (step for event in events for step in _slurm_steps(event))
         self._last_step = max(steps, default=None)  # of Slurm's job, of those that had trouble
+        self._slurm_jobs = _own_slurm_jobs(events, scans)
+        self._pods = pods_of_rows(scans.values()) & identities.hosts_at_work
 
     def why(self, event: Event) -> str:
         """`` if it is of this job, as far as that is known."""
@@ -64,6 +72,8 @@ class ForeignEvents:
         job = _RAY_JOB.search(first.text)
         if job and self._ray_jobs and job[1] not in self._ray_jobs:
             return "another job of the same Ray cluster"
+        if self._is_of_another_slurm_job(event):
+            return "another job of Slurm"
         steps = _slurm_steps(event)
         if steps and self._last_step is not None and max(steps) < self._last_step:
             return "an earlier step of the Slurm job"
@@ -71,10 +81,10 @@ class ForeignEvents:
             return "another job's pod"
         if self._is_of_another_node(event):
             return "a node on which nothing of this job is known to run"
-        if not is_kernel_file(first.path):
-            return ""
         if self._is_of_another_process(event):
             return "a process of another job"
+        if not is_kernel_file(first.path):
+            return ""
         if first.time is not None and self._begin is not None and self._end is not None:
             slack = AROUND_JOB if first.comparable else ANY_ZONE
             if first.time < self._begin - slack:
@@ -82,6 +92,10 @@ class ForeignEvents:
             if first.time > self._end + slack:
                 return "after this job had ended"
         return "long before the end of this log" if self._is_old_by_boot(event) else ""
+
+    def _is_of_another_slurm_job(self, event: Event) -> bool:
+        jobs = {_slurm_job(finding.text) for finding in event.findings}
+        return "" not in jobs and bool(self._slurm_jobs) and not jobs & self._slurm_jobs
 
     def _is_of_another_node(self, event: Event) -> bool:
         """Slurm tells of all nodes of a cluster."""
@@ -93,7 +107,7 @@ class ForeignEvents:
         """Tables of a namespace list the pods of all jobs. The job's are called alike, and some of them
         have logs or are described."""
         pods = {row_pod(finding.text) for finding in event.findings}
-        own = self._identities.pods
+        own = self._identities.pods or self._pods
         if "" in pods:
             named = {pod for finding in event.findings for pod in pods_named(finding.text)}
             if named and all(space in _OF_CLUSTER for space, _ in named):
@@ -141,6 +155,19 @@ class ForeignEvents:
         if at is None or last is None or self._begin is None or self._end is None:
             return False
         return last - at > self._end - self._begin + ANY_ZONE
+
+
+def _slurm_job(text: str) -> str:
+    """The number of the job that a line of Slurm's own logs and tables is about, or ``."""
+    found = _SLURM_JOB.search(text) or (_SLURM_ROW.match(text) if is_row(text) else None)
+    return next(filter(None, found.groups())) if found else ""
+
+
+def _own_slurm_jobs(events: Sequence[Event], scans: Mapping[str, FileScan]) -> set[str]:
+    """By the names of the files of its output, and by what Slurm writes into them."""
+    files = (_SLURM_FILE.search(path) for path in scans)
+    texts = (finding.text for event in events for finding in event.findings)
+    return {found[1] for found in (*files, *map(_OWN_SLURM_JOB.search, texts)) if found}
 
 
 def _slurm_steps(event: Event) -> set[int]:

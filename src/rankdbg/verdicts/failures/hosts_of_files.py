@@ -20,13 +20,16 @@ _NO_HOST = re.compile(
     r"|engine|driver|tp|pp|dp|slurm|torchrun|part|tmp|version|stdout|stderr|none|default)"
     r"([-_.]?[\d.]+)*(_latest)?$"
 )
+# Logs of machines, which tell of all that ran on them: kernels' and those of their controllers (BMC).
 _KERNEL_FILE = re.compile(
-    r"(?i)(^|[-_./])(dmesg|kern|kernel|syslog|messages|journal|journalctl|xid)([-_.]|$)"
+    r"(?i)(^|[-_./])(dmesg|kern|kernel|syslog|messages|journal|journalctl|xid|sel|elist|bmc|ipmi\w*)([-_.]|$)"
 )
-_KERNEL_FOLDER = re.compile(r"(?i)(^|[-_.])(dmesg|kern|syslog|journal|journalctl)([-_.]|$)")
+_KERNEL_FOLDER = re.compile(
+    r"(?i)(^|[-_.])(dmesg|kern|syslog|journal|journalctl|bmc|ipmi)([-_.]|$)"
+)
 _AROUND_HOST = re.compile(
-    r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?|kubectl|logs?|describe|events?|pod"
-    r"|auth|kubelet|containerd|sel|bmc|ipmi|run|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
+    r"(?i)(^|[-_.])(dmesg|kern(el)?|syslog|messages|journal(ctl)?(-kb?|-bk?)?|kubectl|logs?|describe|events?|pod"
+    r"|auth|kubelet|containerd|sel|elist|bmc|ipmi(tool)?|run|train|stdout|stderr|nvidia|smi|out|err|txt|xid|jsonl?|ndjson|gz|zst|bz2|xz)(?=[-_.]|$)"
 )
 # One file for each rank of a host: gpu3-r5.log, gpu3_rank5.log, gpu3-gpu5.log
 _RANK_BEHIND_HOST = re.compile(r"(?i)^(.*\d.*?)[-_.](?:r|rank|gpu|lr|local_?rank)[-_.]?\d+$")

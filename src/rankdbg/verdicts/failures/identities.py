@@ -26,15 +26,21 @@ from rankdbg.verdicts.failures.hosts_of_files import (
     labels_of_paths,
 )
 from rankdbg.verdicts.failures.log_lines import Origins
+from rankdbg.verdicts.failures.pod_rows import pods_of_rows
 from rankdbg.verdicts.failures.slurm_records import NodeRecords, host_of_row
 from rankdbg.verdicts.rules import clues
 
 _BUS = re.compile(r"^(?:0000|00000000)?:?([0-9a-f]{2}):([0-9a-f]{2})", re.IGNORECASE)
-_SYSLOG = re.compile(r"^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) \S+?:")
+_SYSLOG = re.compile(
+    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)"  # journalctl -o short-iso
+    r" ([A-Za-z][\w.-]*) [\w./@-]+(?:\[\d+\])?: "
+)
 # A record of a structured log, or of what collects the output of containers.
 _RECORD_HOST = re.compile(
     r'(?<!\\)"(?:host|hostname|host_name|node|nodename|node_name)": ?"(?P<host>[A-Za-z0-9][\w.-]*)"'
 )
+_GPUS = (8, 16)  # of a machine; jobs that use 4 or fewer may have others of the machine's
 _MOST_RECORDS = 400  # of a file, that are asked who is where
 _FIRST_WORD = re.compile(r"^([A-Za-z][\w.-]*)\s")
 
@@ -54,6 +60,7 @@ UNKNOWN_PLACE = Identity()
 class Identities:
     def __init__(self, scans: Sequence[FileScan], origins: Origins) -> None:
         self._origins = origins
+        self._scans = scans
         self._hosts: set[str] = set()
         self._of_address: dict[str, str] = {}
         self._of_node: dict[str, str] = {}  # Ray's node id -> address
@@ -70,6 +77,7 @@ class Identities:
         self._boxed: set[int] = set()  # ranks that torchrun names
         self._told_pids: list[tuple[str, int, int]] = []  # path, pid, rank
         self._sections: dict[str, list[tuple[int, str]]] = {}  # of a file: whom they describe
+        self._pods_on: dict[str, set[str]] = {}  # node -> pods that Kubernetes has placed there
         self._records = NodeRecords(scans)
         self._comms: list[tuple[int, str, int, str, int]] = []  # world, host, pid, bus, rank
         own: dict[str, set[str]] = {}  # of a file: the hosts that NCCL's lines in it are of
@@ -82,7 +90,8 @@ class Identities:
             self._hosts |= labelled_hosts(scan)
         self._learn_names()
         told = {path: next(iter(hosts)) for path, hosts in own.items() if len(hosts) == 1}
-        paths = hosts_of_paths([scan.path for scan in scans], self._hosts, told)
+        named = self._hosts | pods_of_rows(scans)
+        paths = hosts_of_paths([scan.path for scan in scans], named, told)
         # A folder may be called by the address of a host whose name is known.
         self._paths = {path: self._of_address.get(host, host) for path, host in paths.items()}
         self._hosts |= {*self._paths.values()} - {""}
@@ -130,6 +139,8 @@ class Identities:
         elif found := clues.find(clues.DESCRIBED_RANK, text):
             if pod := self.described_pod(path, hit.offset):  # else it is a setting in some log
                 self._on_host(int(found["rank"]), pod)
+        elif clues.find(clues.POD_PLACED, text) or clues.find(clues.POD_NODE, text):
+            self._learn_node(path, hit)
         elif found := clues.find(clues.WORKER_DIED, text):
             self.pids.add(int(found["pid"]))
         elif found := clues.find(clues.CHILD_PIDS, text):
@@ -139,6 +150,15 @@ class Identities:
         elif found := clues.find(clues.RANK_PID, text):
             self.pids.add(int(found["pid"]))
             self._told_pids.append((path, int(found["pid"]), int(found["rank"])))
+
+    def _learn_node(self, path: str, hit: Hit) -> None:
+        """On which node Kubernetes has placed a pod: kernels know nodes, and NCCL knows pods."""
+        placed = clues.find(clues.POD_PLACED, hit.text)
+        described = clues.find(clues.POD_NODE, hit.text)
+        if placed:
+            self._pods_on.setdefault(placed["node"], set()).add(placed["pod"])
+        elif described and (pod := self.described_pod(path, hit.offset)):
+            self._pods_on.setdefault(described["node"], set()).add(pod)
 
     def _learn_children(self, path: str, hit: Hit, pids: Iterable[int]) -> None:
         """Of a rank that names the processes that it has lost."""
@@ -319,6 +339,7 @@ class Identities:
             return rank
         # The host may be known by another name in one of the two places.
         found = {rank for (_, known), rank in self._rank_of_pid.items() if known == pid}
+        found = found or self._origins.ranks_of_pid(pid)
         return found.pop() if len(found) == 1 else None
 
     def place_of_actor(self, actor: str) -> Identity | None:
@@ -333,7 +354,25 @@ class Identities:
         return self._pid_of_worker.get(worker)
 
     def rank_of_gpu(self, host: str, bus: str) -> int | None:
-        return self._rank_of_gpu.get((host, _bus(bus)))
+        """Of a GPU of a host, or of a node on which one pod of the job has it."""
+        places = [host, *self._pods_on.get(host, ())]
+        found = {self._rank_of_gpu.get((place, _bus(bus))) for place in places} - {None}
+        return found.pop() if len(found) == 1 else None
+
+    def rank_of_device(self, host: str, device: int) -> int | None:
+        """Of the GPU of this number, where the processes of the host have all GPUs of a machine."""
+        ranks = sorted(self._ranks_at(host))
+        if len(ranks) not in _GPUS or device >= len(ranks) or ranks[0] % len(ranks):
+            return None
+        return ranks[device] if ranks[-1] - ranks[0] + 1 == len(ranks) else None
+
+    def _ranks_at(self, host: str) -> set[int]:
+        """Servers side by side may all have the same ranks."""
+        known = {rank for rank, hosts in self._host_of_rank.items() if host in hosts}
+        own = [scan for scan in self._scans if host and self.host_of_path(scan.path) == host]
+        hits = ((scan.path, hit) for scan in own for hit in scan.hits[:_MOST_RECORDS])
+        found = (self._origins.of(path, hit).rank for path, hit in hits)
+        return known or {rank for rank in found if rank is not None}
 
     def speaker(self, path: str, hit: Hit) -> Identity:
         """Who wrote a line."""

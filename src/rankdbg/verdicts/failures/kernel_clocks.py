@@ -8,7 +8,7 @@ error to that time, and all of them are within the job as they are printed, the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rankdbg.verdicts.failures.clocks import QUARTER
@@ -25,11 +25,16 @@ BEFORE, AFTER = (
 
 
 def in_the_zone_of_the_job(
-    findings: Sequence[Finding], last_step: float | None, begin: float | None
+    findings: Sequence[Finding],
+    last_step: float | None,
+    begin: float | None,
+    is_over: Callable[[Finding], bool] = lambda finding: False,
 ) -> list[Finding]:
-    """`last_step`: when the job did the last one; `begin`: when its logs begin."""
+    """`last_step`: when the job did the last one; `begin`: when its logs begin. What is over by the
+    kernel's own log has stopped no job, and tells no zone."""
     unknown = [f for f in findings if _has_no_zone(f)]
-    zone = _zone(unknown, last_step) if last_step is not None else None
+    lasting = [f for f in unknown if not is_over(f)]
+    zone = _zone(lasting, last_step) if last_step is not None else None
     if zone is None and unknown and _are_within(unknown, begin, last_step):
         zone = 0.0
     if zone is None:

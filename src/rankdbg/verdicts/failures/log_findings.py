@@ -224,8 +224,9 @@ class LogFindings:
         named = _ranks_named(rule, texts) if rule.rank and not is_agent else ()
         writer = self.identities.speaker(scan.path, hit)
         about = read_subject(rule, hit.text, writer, self.identities)
-        own = about.rank if about.told else writer.rank
-        ranks = named or (() if own is None or rule.of_host else (own,))
+        # Of a host that has failed, no rank that only tells of it.
+        own = about.rank if about.told else None if rule.of_host else writer.rank
+        ranks = named or (() if own is None else (own,))
         host = about.host
         if named and not about.told:
             host = self.identities.host_of_rank(named[0]) or host

@@ -36,6 +36,9 @@ _RANK_IN_LINE = [
 _MAY_TELL = re.compile(r"ank|ANK|TP\d|<std|\d\]:")
 # [rank3]: and [Rank 3] are of the job; [default3]: and attempt_0/3/ are of one host.
 _GLOBAL_RANK = re.compile(r"\[[Rr]ank[ =]?(\d+)\]|\[PG .{0,60}\bRank (\d+)\]|\brank (\d+)/\d+\b")
+_RANK_OF_ROLE = re.compile(
+    r"\[[A-Za-z]\w{0,30} rank (\d+)\]"
+)  # [critic rank 3], of an actor of Ray
 _LOCAL_RANK = re.compile(r"^(?P<above>.*?)/attempt_\d+/(?P<rank>\d+)/[^/]*$")
 _NUMBERED = re.compile(r"(?:^|/)(\d{1,6})((?:\.\w+)?)$")  # 45.err
 # Two writers on one line: the last prefix is of the one whose text follows it.
@@ -99,6 +102,10 @@ class Origins:
             self._path_ranks[path] = known
         return self._path_ranks[path]
 
+    def ranks_of_pid(self, pid: int) -> set[int]:
+        """What the lines of a process say, on whichever host it is."""
+        return {rank for (_, known), rank in self._rank_of_pid.items() if known == pid}
+
     def of(self, path: str, hit: Hit) -> Origin:
         origin = self._of_line(path, hit)
         if origin.rank is None and origin.pid is not None:
@@ -153,15 +160,17 @@ def _ranks_of_paths(scans: Sequence[FileScan]) -> dict[str, int | None]:
     bases: dict[str, int] = {}  # of the folder of a host: its first rank
     local: dict[str, tuple[str, int]] = {}
     numbered: dict[str, set[bool]] = {}  # by the ending of a name: whether its number is the rank
-    said = {scan.path: _global_ranks(scan) for scan in scans}
+    said = {scan.path: _ranks_told(scan, _GLOBAL_RANK) for scan in scans}
     for scan in scans:
         ranks = said[scan.path]
         if place := _LOCAL_RANK.match(scan.path):
             local[scan.path] = place["above"], int(place["rank"])
             if len(ranks) == 1:
                 bases.setdefault(place["above"], next(iter(ranks)) - int(place["rank"]))
-        elif len(ranks) == 1 and ray_worker(scan.path.rpartition("/")[2]):
-            told[scan.path] = next(iter(ranks))
+        elif ray_worker(scan.path.rpartition("/")[2]):
+            ranks = ranks or _ranks_told(scan, _RANK_OF_ROLE)
+            if len(ranks) == 1:
+                told[scan.path] = next(iter(ranks))
         elif (name := _NUMBERED.search(scan.path)) and len(ranks) == 1:
             numbered.setdefault(name[2], set()).add(int(name[1]) == next(iter(ranks)))
     folders = {above for above, _ in local.values()}
@@ -203,9 +212,9 @@ def _are_apart(files: Sequence[set[int]]) -> bool:
     return len(files) > 1 and len(single) == len(files)
 
 
-def _global_ranks(scan: FileScan) -> set[int]:
+def _ranks_told(scan: FileScan, pattern: re.Pattern[str]) -> set[int]:
     texts = [scan.beginning, scan.ending, *(hit.text[:200] for hit in scan.hits[:200])]
-    found = (match for text in texts for match in _GLOBAL_RANK.finditer(text))
+    found = (match for text in texts for match in pattern.finditer(text))
     return {int(next(filter(None, match.groups()))) for match in found}
 
 

@@ -13,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from rankdbg.logs.expressions import expression
 from rankdbg.logs.kinds import normalised
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.clocks import Clocks, step_hits, step_of
 from rankdbg.verdicts.failures.earlier_runs import earlier_runs, first_stamp
 from rankdbg.verdicts.failures.events import Event, attempt_of
-from rankdbg.verdicts.failures.findings import PYTHON_ERROR
+from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding
 from rankdbg.verdicts.failures.foreign_events import ForeignEvents
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities, Identity
@@ -209,7 +210,8 @@ class Outcomes:
         if event.mode in (LOSS, GRADIENTS) and self._ended_badly(event):
             return event
         if steps := self._steps_after(event):
-            why = f"the job continued: step {steps} followed"
+            unit = "epoch" if "." in steps else "step"
+            why = f"the job continued: {unit} {steps} followed"
             return replace(event, outcome="recovered", why=why)
         if why := self._handled(event):
             return replace(event, outcome="handled", why=why)
@@ -225,9 +227,21 @@ class Outcomes:
         trained = any(done.rank == rank for done in self.progress)
         return len(finished) >= LEAST_FINISHED and rank not in finished and trained
 
+    def is_over(self, finding: Finding) -> bool:
+        """Whether the log that has the finding says later that it is over."""
+        return any(
+            recovery.path == finding.path
+            and recovery.offset > finding.offset
+            and finding.mode in recovery.rule.of
+            and _names_the_same(recovery, finding)
+            for recovery in self._recoveries
+        )
+
     def _is_recovery(self, recovery: Recovery, event: Event) -> bool:
         rule, last = recovery.rule, event.findings[-1]
         if event.mode not in rule.of and "*" not in rule.of:
+            return False
+        if not _names_the_same(recovery, last):
             return False
         if rule.where == "process" and not _is_same_process(recovery, event):
             return False
@@ -262,7 +276,7 @@ class Outcomes:
         """The last step that was done when it was over; `` if they are too few to tell."""
         for attempt, done in self._steps_of_attempt.items():
             if event.attempt is not None and attempt > event.attempt and len(done) >= STEPS_AFTER:
-                return max(done, key=int)
+                return max(done, key=float)
         last = event.findings[-1]
         # Lines without clocks are in the order of their file, whatever the next clock says.
         beside = self._without_clock.get(last.path)
@@ -466,6 +480,16 @@ class _Steps:
         new = len(self._first) - bisect_right(self._first, place)
         done = len(self._last) - bisect_right(self._last, (place, "\uffff"))
         return self._last[-1][1] if new >= STEPS_AFTER or done > 2 * STEPS_AFTER else ""
+
+
+def _names_the_same(recovery: Recovery, finding: Finding) -> bool:
+    """Unless the lines name different things: one file server is back, another is not."""
+    if not recovery.rule.same:
+        return True
+    same = expression(recovery.rule.same, "recovery: same")
+    found = [same.search(text) for text in (recovery.text, finding.text)]
+    named = {each["what"] for each in found if each}
+    return len(named) < 2
 
 
 def _is_own_end(recovery: Recovery) -> bool:

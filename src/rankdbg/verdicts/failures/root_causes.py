@@ -101,6 +101,7 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         where_it_began(found.failures, outcomes.last_good_step),
         outcomes.last_step,
         outcomes.begin,
+        outcomes.is_over,
     )
     judged = outcomes.of(make_events(findings))
     fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
@@ -209,6 +210,7 @@ def _failures(
             failure = _missing(_blaming(failure, identities), events, identities)
             failure = _with_child(_with_victim(failure, events), events)
             failure = _with_lost_host(_with_label(failure, identities), events)
+            failure = _with_lost_ranks(failure, events, explanation, identities)
         made.append(failure)
     causes = [events[number].mode for number in explanation.roots]
 
@@ -321,6 +323,26 @@ def _with_lost_host(failure: Failure, events: Sequence[Event]) -> Failure:
     return replace(failure, host=lost.pop()) if len(lost) == 1 else failure
 
 
+def _with_lost_ranks(
+    failure: Failure, events: Sequence[Event], explanation: Explanation, identities: Identities
+) -> Failure:
+    """Of a host that has failed, but of which no line says whom that has stopped: the ranks that all
+    others have waited for, if these are of that host; and the one that a coordinator has lost, if no
+    line says that it runs elsewhere."""
+    if failure.ranks or not (failure.host and failure.first.rule.of_host):
+        return failure
+    explained = [events[number] for number in explanation.explained]
+    waited = {rank for e in explained if e.rule.lasted for rank in e.ranks}
+    missing = identities.ranks - waited
+    missing = missing if len(missing) < len(waited) else set()
+    lost = {rank for e in explained if e.rule.role == "death" and e.first.named for rank in e.ranks}
+    for ranks in (missing, lost if len(lost) == 1 else set()):
+        hosts = {identities.host_of_rank(rank) for rank in ranks}
+        if ranks and hosts <= {failure.host, ""}:
+            return replace(failure, ranks=tuple(sorted(ranks)))
+    return failure
+
+
 def _missing(failure: Failure, events: Sequence[Event], identities: Identities) -> Failure:
     """Ranks that waited until a timeout have waited for those that did not, or that waited for
     something else than most. Ranks that lost a peer have lost one that says nothing at all."""
@@ -366,7 +388,9 @@ def _is_by_silence(failure: Failure) -> bool:
     """Whether no line about the cause is of the ranks that are accused, or names their host."""
     accused = {*failure.ranks}
     return bool(accused) and not any(
-        accused & {*f.ranks} or (f.peer and f.peer == failure.host) for f in failure.findings
+        accused & {*f.ranks}
+        or (failure.host and failure.host in (f.peer, f.rule.of_host and f.host))
+        for f in failure.findings
     )
 
 

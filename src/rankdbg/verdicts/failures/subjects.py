@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rankdbg.logs.expressions import expression
 from rankdbg.verdicts.failures.identities import Identities, Identity
+from rankdbg.verdicts.failures.pod_rows import row_pod
 from rankdbg.verdicts.rules.log_rules import FailureRule
 
 # An expression may have each group once, so that the same thing has several names.
@@ -16,9 +17,6 @@ _PORT = re.compile(r"(<\d+>|:\d+)$")
 _POD = re.compile(
     r"(?i)\b(?:pods?|nodes?)/(?P<host>[a-z0-9][a-z0-9.-]*)\b"
 )  # as Kubernetes' events name it
-_ROW = re.compile(r"(?:^|\s)pod/(?P<host>[a-z0-9][a-z0-9.-]*)\s")  # of kubectl get events
-
-
 _KUBELET = re.compile(r'\bpod="(?P<space>[a-z0-9-]+)/(?P<pod>[a-z0-9][a-z0-9.-]*)"')
 _AGED = re.compile(
     r"^\s*(?:<unknown>|(?:\d{1,4}[smhd])+(?: \(x\d+ over \S+\))?)\s+(?:Normal|Warning)\s"
@@ -28,12 +26,6 @@ _AGED = re.compile(
 def is_aged(text: str) -> bool:
     """Whether it is a row of events that says only how long ago each was."""
     return bool(_AGED.match(text))
-
-
-def row_pod(text: str) -> str:
-    """The pod of a row of kubectl get events, or ``."""
-    found = _ROW.search(text)
-    return found["host"] if found else ""
 
 
 def pods_named(text: str) -> set[tuple[str, str]]:
@@ -64,8 +56,8 @@ def read_subject(rule: FailureRule, text: str, writer: Identity, identities: Ide
     if actor is not None:
         return Subject(actor.host, actor.rank, actor.pid, told=True)
     if not groups:
-        pod = _ROW.search(text) or (None if writer.host else _POD.search(text))
-        groups = pod.groupdict() if pod else {}
+        pod = row_pod(text) or ("" if writer.host else pod_in(text))
+        groups = {"host": pod} if pod else {}
     if not groups.keys() - {"peer"}:
         return Subject(writer.host, writer.rank, writer.pid, peer)
     name = next((groups[word] for word in HOSTS if word in groups), "")
@@ -77,6 +69,8 @@ def read_subject(rule: FailureRule, text: str, writer: Identity, identities: Ide
         rank = identities.rank_of_pid(host, pid)
     if rank is None and "bus" in groups:
         rank = identities.rank_of_gpu(host, groups["bus"])
+    if rank is None and "device" in groups:
+        rank = identities.rank_of_device(host, int(groups["device"]))
     return Subject(host, rank, pid, peer, told=True)
 
 

@@ -50,6 +50,9 @@ CONTAINER_STATE = r"^ {4}(?P<last>Last )?State: {2,}(?P<state>Terminated|Waiting
 CONTAINERS_LINE = r"^(?P<init>Init )?Containers:\s*$"
 # What kubectl get events says of a pod that was placed, and of a container that runs.
 POD_BEGINS = r"\b(Successfully assigned \S+ to \S+|Started container \S+)"
+# Where Kubernetes has put a pod: an event, and what kubectl describe pod says.
+POD_PLACED = r"\bSuccessfully assigned (?:[\w.-]+/)?(?P<pod>[\w.-]+) to (?P<node>[\w.-]+)"
+POD_NODE = r"^Node:\s{3,}(?P<node>[a-zA-Z0-9][\w.-]*)/"
 NODE = r"^\s*NodeName=(?P<host>[A-Za-z0-9][\w.-]*)"  # scontrol show node
 # started rank 3 as pid 4711, rank 3 (pid 4711) ended
 RANK_PID = r"\b[Rr]ank[ =:]{1,2}(?P<rank>\d{1,6})\b[^\d]{1,12}?\bpid[ =:]{1,3}(?P<pid>\d{1,7})\b"
@@ -87,6 +90,8 @@ _STEP = (
 PROGRESS_LINE = rf"{_STEP}(?=.{{0,300}}?{_METRIC})|{_METRIC}.{{0,80}}?{_STEP}"
 # Only bars of the loop itself: weights are loaded and graphs captured with bars, too.
 PROGRESS_BAR = r"(?i)(?:^|train\w*|epoch|step|iter\w*|progress|\]: ?)[^|]{0,40}?\d+%\|[^|]*\| (\d+)/\d+ \[[\d:]+<"
+# A trainer of Hugging Face that shows no bar counts in epochs: {'loss': 0.0166, …, 'epoch': 0.26}
+PROGRESS_EPOCH = r"^.{0,40}\{'.{0,2000}?'epoch': '?(\d{1,6}\.\d{1,6})'?[,}]"
 
 # saved checkpoint from iteration 400 to …, Saved /ckpt/global_step2400/…, checkpoint-500
 SAVED = (
@@ -112,6 +117,7 @@ PATTERNS = [
             ("worker (pid", CHILD_PIDS),
             ("Name:   ", DESCRIBED),
             ("  RANK:  ", DESCRIBED_RANK),
+            ("Node:   ", POD_NODE),
             ("global_ranks=[", GLOBAL_RANKS),
             ("Successfully assigned ", POD_BEGINS),
             ("Started container", POD_BEGINS),
@@ -203,6 +209,7 @@ PATTERNS = [
             ("Iter", PROGRESS_LINE),
             ("pdate", PROGRESS_LINE),
             *((f"{digit}%|", PROGRESS_BAR) for digit in range(10)),
+            ("'epoch': ", PROGRESS_EPOCH),
         ),
         unless=(r"(?i)\b(error|exception|fail\w*|traceback|checkpoint shards|skipping)\b",),
         limit=200,
@@ -215,8 +222,9 @@ PATTERNS = [
 
 
 def step_in(text: str) -> str:
-    """The number of the step that a line tells of, or ``."""
+    """The number of the step that a line tells of, else how many epochs are done, or ``."""
     found = find(PROGRESS_LINE, text) or find(PROGRESS_BAR, text)
+    found = found or (find(PROGRESS_EPOCH, text) if "'epoch': " in text else None)
     return next((number for number in found.groups() if number), "") if found else ""
 
 
@@ -228,7 +236,7 @@ _COMPILED = {
     pattern: re.compile(pattern)
     for pattern in (
         NCCL_PREFIX, NCCL_COMM, NCCL_ADDRESS, RAY_NODE, RAYLET, RAY_ACTOR, BOX_HOST, BOX_RANK, BOX_PID,
-        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, NODE, VERSION, PROGRESS_LINE, PROGRESS_BAR,
+        SLURM_TASKS, RANK_ON_HOST, RANK_PID, DESCRIBED, DESCRIBED_RANK, POD_PLACED, POD_NODE, CONTAINER_STATE, CONTAINERS_LINE, WORKER_DIED, CHILD_PIDS, GLOBAL_RANKS, NODE, VERSION, PROGRESS_LINE, PROGRESS_BAR, PROGRESS_EPOCH,
         SAVED, SINCE_BOOT, BOOT_TIME, BOOT_TOLD, RANK_LABEL,
     )
 }  # fmt: skip

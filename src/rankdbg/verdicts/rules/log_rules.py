@@ -90,7 +90,8 @@ class FailureRule(LogRule):
     file: str = ""  # in files whose path matches this expression ...
     file_mode: str = ""  # ... it is this mode
     # Whom the line is about, where that is not its writer: an expression with some of the groups
-    # pid, bus, rank and host (a name, an address or Ray's id of a node). `peer`: whom it blames.
+    # pid, bus, device (the number of a GPU on its host), rank and host (a name, an address or Ray's id
+    # of a node). `peer`: whom it blames.
     about: str = ""
     of_host: bool = False  # it is a host that has failed, whichever rank says so
     lasted: str = ""  # how long it had been going on: an expression with the group `ms` or `s`
@@ -122,6 +123,9 @@ class RecoveryRule(LogRule):
 
     of: tuple[str, ...] = ()  # modes; "*" for all
     where: str = "process"
+    # What both lines name, where a host may have several such things: an expression with the group
+    # `what`, found in the line about the failure and in this one.
+    same: str = ""
     note: str = ""
 
 
@@ -308,7 +312,7 @@ def _rule(kind: type[R], entry: Mapping[str, Any], table: str, *, file: str, is_
 
 
 def _expressions(values: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("rank", "fields", "file", "about", "lasted", "attempt"):
+    for key in ("rank", "fields", "file", "about", "lasted", "attempt", "same"):
         yield values.get(key, "")
     yield from values.get("unless", ())
     yield from {regex for _, regex in values["match"]}

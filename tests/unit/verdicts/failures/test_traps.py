@@ -19,6 +19,7 @@ from stories_of_ends import (
     exception_beside_a_signal,
     exception_without_a_label,
 )
+from stories_of_machines import STORIES_OF_MACHINES
 from stories_of_outcomes import STORIES_OF_OUTCOMES
 from stories_of_outputs import STORIES_OF_OUTPUTS
 from stories_of_places import STORIES_OF_PLACES
@@ -45,6 +46,7 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
         *STORIES_OF_TRAPS,
         *STORIES_OF_PLACES,
         *STORIES_OF_ENDS,
+        *STORIES_OF_MACHINES,
         *STORIES_OF_OUTCOMES,
         *STORIES_OF_OUTPUTS,
         *STORIES_OF_RECORDS,
