@@ -22,6 +22,7 @@ EXCEPTIONS = {
     "types.py": "which numbers of a role no process has",
     "investigations/hangs/verdicts_with_logs.py": "lines of logs name a number and nothing else",
     "investigations/dumps/crash_files.py": "numbers of threads, and crash files, which have nothing else",
+    "frontends/html/log_ranks.py": "lines of logs, as in investigations/logs",
     "investigations/logs": "lines of logs, many of which name a number and nothing else",
 }
 _LOOKUPS = {"setdefault", "get", "add", "pop", "discard", "index", "count"}
