@@ -155,7 +155,8 @@ export class Page {
   }
 
   private foot(): HTMLElement {
-    const keys = this.words.keys.flatMap(([key, does], index) => [index ? ", " : " Keys: ", h("kbd", {}, key), ` ${does}`]);
+    const known = this.words.keys.filter(([key]) => key !== "f" || this.state.document.frames.length);
+    const keys = known.flatMap(([key, does], index) => [index ? ", " : " Keys: ", h("kbd", {}, key), ` ${does}`]);
     return h("section", { class: "foot" }, h("p", {}, ...this.words.foot, ...keys, "."));
   }
 

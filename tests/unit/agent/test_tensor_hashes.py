@@ -180,22 +180,24 @@ def test_parts_as_megatron_marks_them() -> None:
     assert found == [[("tp", "shard")], [("tp", "replicate")], [], []]
 
 
-@pytest.mark.parametrize(("mark", "how"), [(True, "shard"), (False, "replicate")])
+@pytest.mark.parametrize(("mark", "how", "width"), [(True, "shard", 13), (False, "replicate", 17)])
 def test_gradients_and_states_are_parts_as_their_parameter(
-    mark: bool, how: str, monkeypatch: pytest.MonkeyPatch
+    mark: bool, how: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Megatron marks parameters alone. With another placement than its parameter's, a gradient would
     be taken for one that is not reduced yet."""
     monkeypatch.setattr(found_tensors, "_recent", None)
-    model = torch.nn.Linear(13, 1, bias=False)  # of a shape that no other test's model has
+    model = torch.nn.Linear(
+        width, 1, bias=False
+    )  # other models may still live: none has this shape
     model.weight.tensor_model_parallel = mark  # type: ignore[assignment]
     optimizer = torch.optim.Adam(model.parameters())
-    model(torch.ones(13)).sum().backward()
+    model(torch.ones(width)).sum().backward()
     optimizer.step()
     found = {
         (each.kind, re.split("[ .]", each.name)[-1]): each.placement
         for each in found_tensors.Holders().tensors(("parameter", "gradient", "optimizer"))
-        if tuple(each.tensor.shape) in ((1, 13), ())
+        if tuple(each.tensor.shape) in ((1, width), ())
     }
     marked = [("tp", how)]
     assert found["parameter", "weight"] == found["gradient", "weight"] == marked

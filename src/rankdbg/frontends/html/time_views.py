@@ -63,18 +63,19 @@ class _Times:
     ) -> None:
         self._ranks, self._overdue = ranks, overdue
         self._phases: dict[str, int] = {}
-        groups = sorted(RankPhases(courses).members(), key=_order)
-        shown = [row for row in map(self._row, groups) if row["stays"]]
+        groups = [group for group in RankPhases(courses).members() if _times_of(group[0])]
+        groups.sort(key=_order)
         charts = charts_of(diagnosis) if diagnosis is not None else []
-        self._times = [time for row in shown for time in _ends(row)]
+        self._times = [_printed(time) for group in groups for time in _times_of(group[0])]
         self._times += [_printed(time) for chart in charts for time in chart.times]
         marks = self._marks(diagnosis) if diagnosis is not None else []
+        rows = [self._row(group) for group in groups[:MOST_ROWS]]
         self.view: TimeView = {
             "begin": min(self._times, default=0.0),
             "end": max(self._times, default=0.0),
             "phases": [*self._phases],
-            "rows": shown[:MOST_ROWS],
-            "more_rows": max(0, len(shown) - MOST_ROWS),
+            "rows": rows,
+            "more_rows": len(groups) - len(rows),
             "charts": [self._chart(chart) for chart in charts],
             "marks": marks,
         }
@@ -84,13 +85,12 @@ class _Times:
     def _row(self, members: Sequence[Course]) -> PhaseRow:
         first = members[0]
         stays = [stay for stay in first.stays if stay.begin is not None]
-        silent = 0.0 if first.ended or first.silent is None else first.silent
         return {
             "ranks": self._ranks.set_of_courses(members),
             "name": who_are(members),
             "stack": first.now.rule.stack,
             "stays": [self._stay(stay) for stay in stays[-MOST_STAYS:]],
-            "silent": round(silent, 1),
+            "silent": round(_silence(first), 1),
             "says": silence_text(first),
             "stalled": id(first) in self._overdue,
         }
@@ -200,8 +200,15 @@ def _order(members: Sequence[Course]) -> tuple[bool, bool, int]:
     return not members[0].stalled, not are_ranks, len(members)
 
 
-def _ends(row: PhaseRow) -> list[float]:
-    return [row["stays"][0]["begin"], row["stays"][-1]["end"] + row["silent"]]
+def _silence(course: Course) -> float:
+    return 0.0 if course.ended or course.silent is None else course.silent
+
+
+def _times_of(course: Course) -> list[float]:
+    """When its phases began, and until when it may have been in the last one; nothing without clocks."""
+    begins = [stay.begin for stay in course.stays if stay.begin is not None]
+    last = course.now.end or 0.0
+    return [begins[0], max(last, begins[-1]) + _silence(course)] if begins else []
 
 
 def _printed(time: float) -> float:

@@ -84,9 +84,8 @@ class Diagnosis:
     clocks: Clocks | None = None
     finished: bool = False  # the job says so
     steps: Sequence[LoggedStep] = ()
-    hosts: Mapping[int, str] = field(
-        default_factory=dict
-    )  # of each rank that logs name; `` unknown
+    # Of each rank that logs name; `` where its host is not known.
+    hosts: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def overcome(self) -> list[Event]:
