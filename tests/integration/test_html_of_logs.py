@@ -14,6 +14,7 @@ from chromium_browser import Browser, started_browser
 from jobs import rankdbg
 from simulated_jobs import HOSTILE
 from stories import Story
+from waiting import wait_for
 
 HOST = "node-2"
 
@@ -92,9 +93,10 @@ def test_a_part_of_the_time(written: Written, browser: Browser) -> None:
         event = page.get_by_role("button", name=re.compile("cuda_oom on rank 11"))
         before = event.bounding_box()["x"]
         page.get_by_role("radio", name="10 min").check()
-        page.wait_for_url("**#time=*")
+        wait_for(lambda: "time=" in page.evaluate("location.hash"))
         assert event.bounding_box()["x"] != before
         page.get_by_role("radio", name="all").check()
+        wait_for(lambda: "time=" not in page.evaluate("location.hash"))
         chart = page.locator(".times .cover").first
         chart.scroll_into_view_if_needed()
         box = chart.bounding_box()
@@ -102,10 +104,8 @@ def test_a_part_of_the_time(written: Written, browser: Browser) -> None:
         page.mouse.down()
         page.mouse.move(box["x"] + 140, box["y"] + 20, steps=5)
         page.mouse.up()
-        page.wait_for_function(
-            "document.querySelectorAll('.times [aria-label*=cuda_oom]').length === 0"
-        )
-        page.wait_for_url("**#time=*")
+        wait_for(lambda: page.locator(".times [aria-label*=cuda_oom]").count() == 0)
+        wait_for(lambda: "time=" in page.evaluate("location.hash"))
         address = page.url
         page.goto("about:blank")
         page.goto(address)
