@@ -358,7 +358,11 @@ def test_tracebacks_are_those_of_the_program(call: str) -> None:
         (("/no/such",), "no directory /no/such"),
         ((".", "--trace", "a.py:f"), "history DIR reads files of this machine and does not take --trace"),
         (("--trace", "f"), "invalid --trace f: expected FILE:FUNCTION, or off"),
-        (("--step", "3", "--html", "a.html"), "--html and --step exclude each other"),
+        (
+            ("--step", "3", "--html", "a.html"),
+            "--html and --step exclude each other\n"
+            "  hint: --html shows where the ranks parted; leave --html out to see one step",
+        ),
         (("--modules", "-1"), "invalid --modules -1: expected 0 or more"),
     ],
 )  # fmt: skip

@@ -16,6 +16,9 @@ from typing import Any
 import pytest
 
 from jobs import PROGRAMS, Job, command
+from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.watch.collections import Folders, collect, look_at
+from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from tiers import chiefly
 from waiting import PATIENCE, wait_for
 from watching import QUICK, WATCHED, Watch
@@ -48,6 +51,29 @@ def test_hang_is_found(job: Job, tmp_path: Path) -> None:
     )
     page = tmp_path / "backtraces/report.html"
     assert '"culprits":"0-1"' in page.read_text() and page.stat().st_mode & 0o777 == 0o600
+
+
+class ReportsWithoutPage:
+    """Whose page fails for a reason that is nobody's mistake in using it."""
+
+    def text(self, verdict: JobVerdict) -> str:
+        return verdict.headline()
+
+    def page(self, verdict: JobVerdict, target: str, time: str) -> str:
+        raise TypeError("no such colour")
+
+
+def test_a_page_that_fails(job: Job, tmp_path: Path) -> None:
+    """The rest of the collection is there, and it is said what is not."""
+    job.start_ranks("waits", "waits")
+    job.wait_at("waits", "waits")
+    folders = Folders(tmp_path / "kept", ReportsWithoutPage())
+    with job.session() as session:
+        judged = look_at(session, session.job(job.name), load_hang_rules())
+        kept = collect(session, judged, folders, "asked", "none")
+    assert kept.failure == "report.html: TypeError: no such colour"
+    assert {path.name for path in kept.directory.iterdir()} >= {"report.txt", "snapshot"}
+    assert not (kept.directory / "report.html").exists()
 
 
 def test_stacks_of_each_process_are_kept(job: Job, tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ step: int | None = None
 step_work: list[Callable[[int], None]] = []
 # Called at each step: nsys/capture.py sets it, in a rank under nsys.
 at_step: Callable[[int], None] | None = None
-# The process that started this one, also after that has ended: ranks that outlive several launchers
-# are told apart by it.
+# The process that started this one, also after that has ended: it distinguishes ranks that outlive
+# several launchers.
 _started_by = os.getppid()
 
 

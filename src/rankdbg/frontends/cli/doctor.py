@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from rankdbg.frontends.html.log_document import document_of_logs
 
-        write_html(options, partial(document_of_logs, diagnosis), "doctor", *logs_origin(options))
+        write_html(options, partial(document_of_logs, diagnosis), "doctor", logs_origin(options))
     if options.save:
         save_report(options.save, "doctor", diagnosis, print_full_diagnosis)
     rules.check_slow(scans)

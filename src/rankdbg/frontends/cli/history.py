@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from rankdbg.types import Rank
 
 
+# The page shows where ranks parted.
+_WITHOUT_PAGE = {
+    "step": "--html shows where the ranks parted; leave --html out to see one step",
+    "trace": "start the trace first, then: rankdbg history --html FILE",
+    "modules": "set the depth first, then: rankdbg history --html FILE",
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory", nargs="?", metavar="DIR", help="read the history files in this directory"
@@ -121,7 +129,7 @@ def _check_one(options: argparse.Namespace) -> None:
     names = ("diff", "step", "group", "trace", "modules")
     for name in ("step", "trace", "modules"):
         if options.html is not None and getattr(options, name) is not None:
-            raise BadInput(f"--html and --{name} exclude each other")
+            raise BadInput(f"--html and --{name} exclude each other", hint=_WITHOUT_PAGE[name])
     given = [f"--{name}" for name in names if getattr(options, name) is not None]
     if len(given) > 1:
         raise BadInput(f"{given[0]} and {given[1]} exclude each other")

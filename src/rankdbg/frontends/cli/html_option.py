@@ -36,9 +36,9 @@ def check_html(options: argparse.Namespace, follows: bool = False) -> None:
         check_place(options.html)
 
 
-def logs_origin(options: argparse.Namespace) -> tuple[str]:
+def logs_origin(options: argparse.Namespace) -> str:
     """Where the logs are from."""
-    return (", ".join(options.paths) or ", ".join(options.target or ()) or "local",)
+    return ", ".join(options.paths) or ", ".join(options.target or ()) or "local"
 
 
 def write_html(

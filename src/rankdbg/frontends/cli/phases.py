@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     if options.html is not None:
         from rankdbg.frontends.html.log_document import document_of_phases
 
-        write_html(options, partial(document_of_phases, phases), "phases", *logs_origin(options))
+        write_html(options, partial(document_of_phases, phases), "phases", logs_origin(options))
     if options.save:
         save_report(options.save, "phases", phases, print_phases)
     rules.check_slow(scans)

@@ -172,7 +172,7 @@ def _notes(found: LogDiagnosis) -> list[str]:
     if state is None:
         return []
     silent = [f"{node}: {why}" for node, why in state.silent_nodes.items()]
-    return [*state.notes, *state.hints, *silent]
+    return [*map(mask_text, (*state.notes, *state.hints, *silent))]
 
 
 def _chain(found: LogDiagnosis, ranks: LogRanks) -> tuple[list[ChainNode], list[ChainEdge]]:

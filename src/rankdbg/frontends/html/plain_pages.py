@@ -17,6 +17,7 @@ from rankdbg.frontends.html.document import (
 from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.terminal import Terminal
+from rankdbg.process.masking import mask_text
 
 
 def plain_page(
@@ -77,9 +78,10 @@ def without_marks(page: PageDocument) -> PageDocument:
 
 
 def as_text(show: Callable[[Terminal], None]) -> str:
+    """What a command prints, masked: a page is sent to others."""
     text = io.StringIO()
     show(Terminal(text))
-    return text.getvalue()
+    return "".join(map(mask_text, text.getvalue().splitlines(keepends=True)))
 
 
 def places_of(members: RankSet) -> list[int]:

@@ -147,11 +147,10 @@ def collect(
             _write_kernels(session, chosen, collection.directory)
         session.collect_all(judged.alive)
         session.save(collection.directory / "snapshot")
-        _write_page(session, collection, folders)
     except (OSError, RankdbgError) as error:
         # Notifications are sent nevertheless.
         return replace(collection, failure=_in_one_line(error))
-    return collection
+    return _with_page(session, collection, folders)
 
 
 def collect_quickly(
@@ -179,15 +178,15 @@ def collect_quickly(
     try:
         session.save(place / "snapshot")
         _write_stacks(session, alive, place, with_silent=False)  # by now many have ended
-        if collection is not None:
-            _write_page(session, collection, folders)
     except (OSError, RankdbgError) as error:
         return replace(collection, failure=_in_one_line(error)) if collection else place
-    return collection or place
+    return _with_page(session, collection, folders) if collection is not None else place
 
 
-def _in_one_line(error: OSError | RankdbgError) -> str:
-    return error.in_one_line() if isinstance(error, RankdbgError) else str(error)
+def _in_one_line(error: Exception) -> str:
+    if isinstance(error, RankdbgError):
+        return error.in_one_line()
+    return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
 def _write_report(collection: Collection, folders: Folders, why: str) -> None:
@@ -197,11 +196,17 @@ def _write_report(collection: Collection, folders: Folders, why: str) -> None:
     _write(collection.directory / "report.json", document)
 
 
-def _write_page(session: Session, collection: Collection, folders: Folders) -> None:
+def _with_page(session: Session, collection: Collection, folders: Folders) -> Collection:
+    """The page shows what ranks say of themselves. Whatever is wrong with it, the report is there, and
+    the notification is sent."""
     target = session.cluster.target
-    page = folders.reports.page(collection.found, target, collection.time)
-    with private_files.open_file(collection.directory / "report.html", "w", "utf-8") as file:
-        file.write(page)
+    try:
+        page = folders.reports.page(collection.found, target, collection.time)
+        with private_files.open_file(collection.directory / "report.html", "w", "utf-8") as file:
+            file.write(page)
+    except Exception as error:
+        return replace(collection, failure=f"report.html: {_in_one_line(error)}")
+    return collection
 
 
 def _write_stacks(

@@ -10,6 +10,7 @@ from itertools import groupby
 from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import ray_worker
+from rankdbg.process.masking import mask_text
 from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.log_lines import Origin, Origins, year_of
@@ -257,7 +258,7 @@ def _told(hit: Hit, rule: PhaseRule) -> tuple[int | None, str]:
         named = "(?P<" in regex and expression(regex, f"rule {rule.stack}: {rule.phase}")
         if named and (match := named.search(hit.text)):
             groups = match.groupdict()
-            return _step(groups.get("step")), groups.get("detail") or ""
+            return _step(groups.get("step")), mask_text(groups.get("detail") or "")
     return None, ""
 
 

@@ -36,9 +36,7 @@ _RANK_IN_LINE = [
 _MAY_TELL = re.compile(r"ank|ANK|TP\d|<std|\d\]:")
 # [rank3]: and [Rank 3] are of the job; [default3]: and attempt_0/3/ are of one host.
 _GLOBAL_RANK = re.compile(r"\[[Rr]ank[ =]?(\d+)\]|\[PG .{0,60}\bRank (\d+)\]|\brank (\d+)/\d+\b")
-_RANK_OF_ROLE = re.compile(
-    r"\[[A-Za-z]\w{0,30} rank (\d+)\]"
-)  # [critic rank 3], of an actor of Ray
+_RANK_OF_ROLE = re.compile(r"\[[A-Za-z]\w{0,30} rank (\d+)\]")  # of a Ray actor: [critic rank 3]
 _LOCAL_RANK = re.compile(r"^(?P<above>.*?)/attempt_\d+/(?P<rank>\d+)/[^/]*$")
 _NUMBERED = re.compile(r"(?:^|/)(\d{1,6})((?:\.\w+)?)$")  # 45.err
 # Two writers on one line: the last prefix is of the one whose text follows it.

@@ -12,6 +12,7 @@ from rankdbg.frontends.html.document import PageDocument
 from rankdbg.frontends.html.log_document import document_of_logs, document_of_phases
 from rankdbg.frontends.html.page_files import page_text
 from rankdbg.frontends.html.page_origin import PageOrigin
+from rankdbg.investigations.logs.job_files import JobState
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.logs.log_sources import given_logs
 from rankdbg.investigations.logs.rank_phases import RankPhases
@@ -102,6 +103,15 @@ def test_time(page: PageDocument) -> None:
 
 def test_secrets_are_masked(page: PageDocument) -> None:
     assert "CUDA out of memory" in page["findings"]
+    assert SECRET not in json.dumps(page)
+
+
+def test_secrets_in_notes_are_masked() -> None:
+    """They name files and processes, in the list of notes and in the text of all findings."""
+    state = JobState(notes=[f"events of the pods could not be read: HF_TOKEN={SECRET}"])
+    page = document_of_logs(LogDiagnosis.of([], RULES, state), ORIGIN)
+    assert "events of the pods" in page["verdict"]["notes"][0]
+    assert "events of the pods" in page["findings"]
     assert SECRET not in json.dumps(page)
 
 

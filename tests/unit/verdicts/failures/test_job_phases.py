@@ -423,3 +423,16 @@ def test_structured_logs_of_torchtitan(tmp_path: Path) -> None:
     ]
     assert [stay.rule.phase for stay in found[0].stays] == ["start", "step"]
     assert found[0].stays[0].begin == pytest.approx(begin / 1e6, abs=0.001)
+
+
+def test_a_detail_that_is_a_secret(tmp_path: Path) -> None:
+    """A user's rule may take any words as the detail of a phase: a secret among them is masked."""
+    rules, log = tmp_path / "mine.toml", tmp_path / "rank0.log"
+    rules.write_text(
+        '[[phase]]\nstack = "mine"\nphase = "download"\norder = 1\n'
+        "match = [[\"fetching \", 'fetching (?P<detail>.+)']]\n"
+    )
+    log.write_text("2026-03-01 10:00:00 fetching llama with token=sesame-open-4711\n")
+    mine = load_rules([str(rules)])
+    (found,) = courses(given_logs([str(log)], mine.phase_patterns()).scan(), mine)
+    assert found.now.detail == "llama with token=***"
