@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from rankdbg.verdicts.failures.outcomes import LoggedStep
+from rankdbg.verdicts.failures.done_steps import LoggedStep
 from rankdbg.verdicts.failures.root_causes import Diagnosis, step_lines
 from rankdbg.verdicts.failures.step_values import Measure, Series, series_of
 

@@ -7,66 +7,39 @@ began belongs to another one.
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
-from rankdbg.logs.expressions import expression
 from rankdbg.logs.kinds import normalised
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.verdicts.failures.clocks import Clocks, step_hits, step_of
+from rankdbg.verdicts.failures.done_steps import (
+    SOON,
+    STEPS_AFTER,
+    LoggedStep,
+    StepOrder,
+    furthest,
+    orders_in_files,
+)
 from rankdbg.verdicts.failures.earlier_runs import earlier_runs, first_stamp
 from rankdbg.verdicts.failures.events import Event, attempt_of
 from rankdbg.verdicts.failures.findings import PYTHON_ERROR, Finding
 from rankdbg.verdicts.failures.foreign_events import ForeignEvents
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities, Identity
-from rankdbg.verdicts.failures.subjects import pod_in
+from rankdbg.verdicts.failures.recoveries import Recoveries
 from rankdbg.verdicts.failures.tracebacks import GOES_ON
 from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
 from rankdbg.verdicts.rules import clues
-from rankdbg.verdicts.rules.log_rules import LogRules, RecoveryRule
+from rankdbg.verdicts.rules.log_rules import LogRules
 
 _USUAL = ("phase:", clues.PROGRESS)  # patterns of lines that a process in good health writes
-_NUMBER = re.compile(r"\d{1,18}$")  # a user's own rule may name a step otherwise
 MOST_LATER = 1000  # lines among which one of the same process is looked for
 LEAST_FINISHED = 2  # ranks that say so: one alone may speak for all
-STEPS_AFTER = 2  # different ones, before a job counts as running again
-SOON = 20.0  # seconds: lines of others are written so much later, though nothing goes on
 # A process that writes so long after an exception has caught it.
 LIVES_ON = 60.0
 BELOW = 60  # lines of one message
-
-
-@dataclass(frozen=True)
-class LoggedStep:
-    """A line that says that a step is done."""
-
-    path: str
-    offset: int
-    rank: int | None
-    step: str
-    time: float | None
-    comparable: bool
-    text: str = ""
-    exact: bool = True  # whether the line has a clock of its own
-
-    @property
-    def step_number(self) -> int | None:
-        """None: the step is not a number."""
-        return int(self.step) if _NUMBER.match(self.step) else None
-
-
-@dataclass(frozen=True)
-class Recovery:
-    rule: RecoveryRule
-    path: str
-    offset: int
-    writer: Identity
-    time: float | None
-    text: str
 
 
 class Outcomes:
@@ -76,23 +49,19 @@ class Outcomes:
         self._scans = {scan.path: scan for scan in scans}
         self._identities = identities
         self._clocks = clocks
-        self.progress: list[LoggedStep] = []
-        self._recoveries: list[Recovery] = []
         self._earlier_runs = earlier_runs(scans, clocks)
-        for scan in scans:
-            if scan.path in self._earlier_runs:
-                continue
-            for hit in step_hits(scan, len(scans), rules):
-                if step := step_of(hit, rules):
-                    self.progress.append(self._progress(scan, hit, step[1]))
-            for hit in scan.hits:
-                if hit.pattern.startswith("recovery:"):
-                    self._recoveries.append(self._recovery(scan, hit, rules))
-        self._recoveries = self._with_ends(self._recoveries)
+        own = [scan for scan in scans if scan.path not in self._earlier_runs]
+        self.progress = [
+            self._progress(scan, hit, step[1])
+            for scan in own
+            for hit in step_hits(scan, len(scans), rules)
+            if (step := step_of(hit, rules))
+        ]
+        self._recoveries = Recoveries(own, rules, identities, clocks, self.progress)
         self.begin, self.end = self._window(scans)
-        self._steps = _Steps((s.time, s.step) for s in self.progress if s.comparable)
-        self._steps_of_file = _steps_by_file(self.progress)
-        self._without_clock = _steps_by_file(done for done in self.progress if not done.exact)
+        self._steps = StepOrder((s.time, s.step) for s in self.progress if s.comparable)
+        self._steps_of_file = orders_in_files(self.progress)
+        self._without_clock = orders_in_files(done for done in self.progress if not done.exact)
         self._steps_of_attempt: dict[int, set[str]] = {}
         for done in self.progress:
             if (attempt := attempt_of(done.path)) is not None:
@@ -107,7 +76,11 @@ class Outcomes:
     @property
     def finished(self) -> bool:
         """Whether the job says so."""
-        return any("*" in recovery.rule.of for recovery in self._recoveries)
+        return self._recoveries.finished
+
+    def is_over(self, finding: Finding) -> bool:
+        """Whether the log that has the finding says later that it is over."""
+        return self._recoveries.is_over(finding)
 
     @property
     def last_good_step(self) -> int | None:
@@ -162,27 +135,6 @@ class Outcomes:
         exact = self._clocks.is_exact(scan.path, hit)
         return LoggedStep(scan.path, hit.offset, rank, step, time, comparable, hit.text, exact)
 
-    def _recovery(self, scan: FileScan, hit: Hit, rules: LogRules) -> Recovery:
-        rule = rules.recoveries[int(hit.pattern.partition(":")[2])]
-        writer = self._identities.speaker(scan.path, hit)
-        time = self._clocks.time(scan.path, hit)
-        return Recovery(rule, scan.path, hit.offset, writer, time, hit.text)
-
-    def _with_ends(self, recoveries: Sequence[Recovery]) -> list[Recovery]:
-        """What single processes say of their own end is the job's if most ranks, or nothing but
-        launchers, say so, and do no step after it."""
-        ends = [recovery for recovery in recoveries if _is_own_end(recovery)]
-        others = [recovery for recovery in recoveries if not _is_own_end(recovery)]
-        last: dict[str, int] = {}
-        for done in self.progress:
-            last[done.path] = max(done.offset, last.get(done.path, 0))
-        ended = [r for r in ends if r.offset > last.get(r.path, -1)]
-        ranks = {r.writer.rank for r in ended} - {None}
-        trained = {done.rank for done in self.progress} - {None} or self._identities.ranks
-        of_job = len(ranks & trained) * 2 > len(trained) if trained else len(ended) == len(ends)
-        kept = [replace(r, rule=replace(r.rule, where="job")) for r in ended] if of_job else []
-        return [*others, *kept]
-
     def _window(self, scans: Sequence[FileScan]) -> tuple[float | None, float | None]:
         """When the job's own logs begin and end."""
         own = [scan for scan in scans if not is_kernel_file(scan.path)]
@@ -202,11 +154,8 @@ class Outcomes:
             return replace(event, outcome="handled", why=event.first.calm)
         if self._alone_did_not_finish(event):
             return event
-        for recovery in self._recoveries:
-            if self._is_recovery(recovery, event):
-                return replace(event, outcome="recovered", why=recovery.text.strip())
-            if event.tier and "*" in recovery.rule.of and self._is_before(recovery, event):
-                return replace(event, outcome="handled", why="the job had finished before")
+        if told := self._recoveries.outcome_of(event):
+            return replace(event, outcome=told[0], why=told[1])
         if event.mode in (LOSS, GRADIENTS) and self._ended_badly(event):
             return event
         if steps := self._steps_after(event):
@@ -223,54 +172,9 @@ class Outcomes:
         if len(event.ranks) != 1 or event.tier > 1:
             return False
         (rank,) = event.ranks
-        finished = {r.writer.rank for r in self._recoveries if "*" in r.rule.of} - {None}
+        finished = self._recoveries.finished_ranks
         trained = any(done.rank == rank for done in self.progress)
         return len(finished) >= LEAST_FINISHED and rank not in finished and trained
-
-    def is_over(self, finding: Finding) -> bool:
-        """Whether the log that has the finding says later that it is over."""
-        return any(
-            recovery.path == finding.path
-            and recovery.offset > finding.offset
-            and finding.mode in recovery.rule.of
-            and _names_the_same(recovery, finding)
-            for recovery in self._recoveries
-        )
-
-    def _is_recovery(self, recovery: Recovery, event: Event) -> bool:
-        rule, last = recovery.rule, event.findings[-1]
-        if event.mode not in rule.of and "*" not in rule.of:
-            return False
-        if not _names_the_same(recovery, last):
-            return False
-        if rule.where == "process" and not _is_same_process(recovery, event):
-            return False
-        if rule.where == "host" and recovery.writer.host != event.first.writer.host:
-            return False
-        pod, own = (
-            pod_in(line.text) or self._identities.described_pod(line.path, line.offset)
-            for line in (recovery, last)
-        )
-        if pod and own and pod != own:
-            return False
-        if recovery.path == last.path:
-            return recovery.offset > last.offset
-        if "*" in rule.of and last.time is None and event.rule.role == "teardown":
-            return True  # whenever it was: the end of a job that says that it has finished
-        if "*" in rule.of and is_kernel_file(last.path) and not last.zoned:
-            return True  # whatever the kernel's clock: the job says that it has finished
-        if recovery.time is None or last.time is None or not last.comparable:
-            return False
-        return recovery.time > last.time
-
-    def _is_before(self, recovery: Recovery, event: Event) -> bool:
-        first = event.first
-        if recovery.path == first.path:
-            return recovery.offset < first.offset
-        known = recovery.time is not None and first.time is not None and first.comparable
-        # Of a line without a clock, the one above it says not before when it was written.
-        is_sure = first.exact or event.tier >= 2
-        return known and is_sure and (recovery.time or 0.0) < (first.time or 0.0)
 
     def _steps_after(self, event: Event) -> str:
         """The last step that was done when it was over; `` if they are too few to tell."""
@@ -351,10 +255,7 @@ class Outcomes:
 
     def _came_further(self, attempt: int) -> bool:
         """Whether a later attempt has done a step that the attempts up to this one have not."""
-        done = {
-            number: max((int(step) for step in steps if _NUMBER.match(step)), default=0)
-            for number, steps in self._steps_of_attempt.items()
-        }
+        done = {number: furthest(steps) for number, steps in self._steps_of_attempt.items()}
         before = max((step for number, step in done.items() if number <= attempt), default=0)
         return any(step > before for number, step in done.items() if number > attempt)
 
@@ -451,58 +352,3 @@ def _end_of(event: Event) -> float | None:
         if finding.exact and finding.path == last.path and 0 <= last.line - finding.line <= BELOW
     ]
     return max((time for time in above if time is not None), default=None)
-
-
-def _steps_by_file(progress: Iterable[LoggedStep]) -> dict[str, _Steps]:
-    places: dict[str, list[tuple[float | None, str]]] = {}
-    for done in progress:
-        places.setdefault(done.path, []).append((done.offset, done.step))
-    return {path: _Steps(steps) for path, steps in places.items()}
-
-
-class _Steps:
-    """Steps by time, or by their places in a file."""
-
-    def __init__(self, steps: Iterable[tuple[float | None, str]]) -> None:
-        known = sorted((place, step) for place, step in steps if place is not None)
-        self._first = sorted({step: place for place, step in reversed(known)}.values())
-        last = {step: place for place, step in known}
-        self._last = sorted((place, step) for step, place in last.items())
-
-    def between(self, start: float, end: float) -> str:
-        """The last of the new steps in this time; `` if there are too few."""
-        first, last = bisect_right(self._first, start + SOON), bisect_right(self._first, end)
-        done = bisect_right(self._last, (end, "\uffff"))
-        return self._last[done - 1][1] if last - first >= STEPS_AFTER and done else ""
-
-    def after(self, place: float) -> str:
-        """The last of the steps after this; `` if there are too few to say that a job went on."""
-        new = len(self._first) - bisect_right(self._first, place)
-        done = len(self._last) - bisect_right(self._last, (place, "\uffff"))
-        return self._last[-1][1] if new >= STEPS_AFTER or done > 2 * STEPS_AFTER else ""
-
-
-def _names_the_same(recovery: Recovery, finding: Finding) -> bool:
-    """Unless the lines name different things: one file server is back, another is not."""
-    if not recovery.rule.same:
-        return True
-    same = expression(recovery.rule.same, "recovery: same")
-    found = [same.search(text) for text in (recovery.text, finding.text)]
-    named = {each["what"] for each in found if each}
-    return len(named) < 2
-
-
-def _is_own_end(recovery: Recovery) -> bool:
-    return "*" in recovery.rule.of and recovery.rule.where == "process"
-
-
-def _is_same_process(recovery: Recovery, event: Event) -> bool:
-    writer = event.first.writer
-    if recovery.writer.rank is not None and writer.rank is not None:
-        return recovery.writer.rank == writer.rank
-    pids = {recovery.writer.pid, writer.pid}
-    # Ray's driver copies the lines of all actors; a container's log is of one server.
-    copied = recovery.text.startswith("(") and event.first.text.startswith("(")
-    if copied and None not in pids and len(pids) > 1:
-        return False
-    return recovery.path == event.first.path

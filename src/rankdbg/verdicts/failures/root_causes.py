@@ -12,6 +12,7 @@ from rankdbg.verdicts.failures.aged_events import with_times_of_events
 from rankdbg.verdicts.failures.clocks import Clocks
 from rankdbg.verdicts.failures.confidence import Confidence, how_sure
 from rankdbg.verdicts.failures.described_pods import with_container_ends
+from rankdbg.verdicts.failures.done_steps import LoggedStep
 from rankdbg.verdicts.failures.events import Event, make_events, when
 from rankdbg.verdicts.failures.explanation import NOTHING, Explanation, explain
 from rankdbg.verdicts.failures.findings import Finding, HarmlessFinding
@@ -19,7 +20,7 @@ from rankdbg.verdicts.failures.identities import Identities
 from rankdbg.verdicts.failures.kernel_clocks import in_the_zone_of_the_job
 from rankdbg.verdicts.failures.log_findings import LogFindings
 from rankdbg.verdicts.failures.log_lines import Origins
-from rankdbg.verdicts.failures.outcomes import LoggedStep, Outcomes
+from rankdbg.verdicts.failures.outcomes import Outcomes
 from rankdbg.verdicts.failures.slurm_records import with_times_of_records
 from rankdbg.verdicts.failures.step_values import StepLine
 from rankdbg.verdicts.failures.trends import Trend, find_trends

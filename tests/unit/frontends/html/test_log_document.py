@@ -16,9 +16,9 @@ from rankdbg.investigations.logs.job_files import JobState
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
 from rankdbg.investigations.logs.log_sources import given_logs
 from rankdbg.investigations.logs.rank_phases import RankPhases
+from rankdbg.verdicts.failures.done_steps import LoggedStep
 from rankdbg.verdicts.failures.job_phases import Course, RankPhase
 from rankdbg.verdicts.failures.log_lines import Origin
-from rankdbg.verdicts.failures.outcomes import LoggedStep
 from rankdbg.verdicts.failures.root_causes import Diagnosis
 from rankdbg.verdicts.rules.log_rules import PhaseRule, load_rules
 from stories import Story

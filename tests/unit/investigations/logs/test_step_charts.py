@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rankdbg.investigations.logs.step_charts import MOST_POINTS, Chart, charts_of, step_times
-from rankdbg.verdicts.failures.outcomes import LoggedStep
+from rankdbg.verdicts.failures.done_steps import LoggedStep
 from rankdbg.verdicts.failures.root_causes import Diagnosis
 from rankdbg.verdicts.failures.trends import Trend
 
