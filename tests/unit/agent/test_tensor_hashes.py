@@ -10,9 +10,15 @@ import pytest
 torch: Any = pytest.importorskip("torch", reason="needs torch")
 
 from rankdbg.agent import card  # noqa: E402, needs torch
-from rankdbg.agent.replicas import found_tensors  # noqa: E402
+from rankdbg.agent.replicas import found_tensors, tensor_hashes  # noqa: E402
 from rankdbg.agent.replicas.found_tensors import Holders, plain_name  # noqa: E402
-from rankdbg.agent.replicas.tensor_hashes import figures, hash_tensors  # noqa: E402
+from rankdbg.agent.replicas.tensor_hashes import (  # noqa: E402
+    device_hash,
+    figures,
+    finished,
+    hash_tensors,
+    kind_of,
+)
 
 SMALL, LARGE = 1003, 300_000  # of 8,192 numbers and more the hash is made of sums
 
@@ -40,6 +46,32 @@ def test_every_bit_counts(size: int) -> None:
             changed = tensor.clone()
             changed.view(torch.int32)[place] ^= 1 << bit if bit < 31 else -(1 << 31)
             assert hashed(changed) != before, (place, bit)
+
+
+def test_many_at_once() -> None:
+    """Each has the hash that it has alone, whatever is hashed beside it."""
+    sizes = [0, 1, 3, SMALL, LARGE, 8192, 8193, 20_000] * 4
+    kinds = (torch.float32, torch.bfloat16, torch.int8, torch.float64)
+    tensors = [torch.arange(size).to(kinds[n % 4]) for n, size in enumerate(sizes)]
+    alone = [hashed(each) for each in tensors]
+    assert hash_tensors(tensors) == alone
+    single = [finished(int(device_hash(torch, each)), kind_of(each)) for each in tensors]
+    assert [f"{each:016x}" for each in single] == alone
+
+
+def test_more_than_are_weighted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parts of a tensor that is too large for it have an order, and each of its bits counts."""
+    monkeypatch.setattr(tensor_hashes, "_MOST_NUMBERS", 32)
+    large = torch.arange(float(LARGE))
+    others = [torch.arange(20.0) + n for n in range(40)]
+    before = hash_tensors([*others, large])
+    assert before == [*map(hashed, [*others, large])]
+    halves = torch.cat([large[LARGE // 2 :], large[: LARGE // 2]])
+    assert hashed(halves) != before[-1]
+    for place in (0, LARGE // 2, LARGE - 1):
+        changed = large.clone()
+        changed[place] += 1
+        assert hashed(changed) != before[-1]
 
 
 def test_places_count() -> None:

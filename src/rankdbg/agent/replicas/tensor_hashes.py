@@ -1,9 +1,13 @@
 """Hashes of tensors, computed on their device in one pass over their memory, without a copy.
 
-The bits are read as whole numbers of 8 bytes. Sums of 1,024 of them, which cost as much as reading
-them, are multiplied with weights and summed again: whole numbers wrap, so the result does not depend
-on the order in which a device adds. Any changed bit changes the hash. Two values that change places
-within 8 KB do not, but in tensors of up to 64 KB, where every number has a weight of its own.
+The bits are read as whole numbers of 8 bytes. Of a large tensor, sums of 1,024 of them are taken, which
+cost as much as reading them. These, or the numbers of a small tensor, are multiplied with weights and
+summed: whole numbers wrap, so the result does not depend on the order in which a device adds. Any
+changed bit changes the hash. Two values that change places within 8 KB do not, but in tensors of up to
+64 KB, where every number has a weight of its own.
+
+The numbers of many tensors are weighted at once: on a GPU an operation takes longer to start than to
+run on a small tensor.
 """
 
 from __future__ import annotations
@@ -12,14 +16,16 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _WORDS = 1024  # in a sum
 _SMALL = 8192  # numbers
 _GOLDEN, _FIRST, _SECOND = -7046029254386353131, -4658895280553007687, -7723592293110705685
 _MASK = (1 << 64) - 1
-# So many sums at once: the memory that they take beside the model is 8 MB.
-_MOST_SUMS = 1 << 20
+# So many numbers at once: what they take beside the model, five times, is 40 MB.
+_MOST_NUMBERS = 1 << 20
+_FEW = 8  # parts, which cost less one by one
 
 _weights: dict[Any, Any] = {}  # of each device
 
@@ -29,10 +35,62 @@ def hash_tensors(tensors: list[Any]) -> list[str]:
     if not tensors:
         return []
     torch = sys.modules["torch"]
+    totals = [0] * len(tensors)
+    by_device: dict[Any, _DeviceSums] = {}
     with torch.no_grad():
-        numbers = fetch(torch, [device_hash(torch, tensor) for tensor in tensors])
-    pairs = zip(numbers, tensors, strict=True)
-    return [f"{finished(number, kind_of(tensor)):016x}" for number, tensor in pairs]
+        for number, tensor in enumerate(tensors):
+            for part in _parts(torch, tensor):
+                sums = by_device.get(part.device)
+                if sums is None:
+                    sums = by_device[part.device] = _DeviceSums(torch)
+                sums.add(number, part)
+        for sums in by_device.values():
+            for number, weighted in sums.fetch():
+                totals[number] = totals[number] * _FIRST + weighted
+    pairs = zip(totals, tensors, strict=True)
+    return [f"{finished(total, kind_of(tensor)):016x}" for total, tensor in pairs]
+
+
+class _DeviceSums:
+    """The weighted sums of parts of tensors, computed together."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self._owners: list[int] = []  # the tensors of all parts
+        self._sums: list[Any] = []
+        self._waiting: list[Any] = []
+        self._room = _MOST_NUMBERS
+
+    def add(self, owner: int, part: Any) -> None:
+        if self._room < part.numel():
+            self._weigh()
+        self._owners.append(owner)
+        self._waiting.append(part)
+        self._room -= part.numel()
+
+    def fetch(self) -> Iterator[tuple[int, int]]:
+        """The tensor of each part, and its sum."""
+        self._weigh()
+        return zip(self._owners, self._torch.cat(self._sums).tolist(), strict=True)
+
+    def _weigh(self) -> None:
+        if self._waiting:
+            self._sums.append(_sums_of(self._torch, self._waiting))
+        self._waiting, self._room = [], _MOST_NUMBERS
+
+
+def _sums_of(torch: Any, parts: list[Any]) -> Any:
+    """With one operation of a kind for all parts."""
+    if len(parts) <= _FEW:
+        return torch.stack([_weighted(torch, part) for part in parts])
+    device, numbers = parts[0].device, torch.cat(parts)
+    counts = torch.tensor([part.numel() for part in parts]).to(device, non_blocking=True)
+    which = torch.arange(len(parts), device=device)
+    which = torch.repeat_interleave(which, counts, output_size=numbers.numel())
+    places = torch.arange(numbers.numel(), device=device) - (counts.cumsum(0) - counts)[which]
+    weights = weights_of(torch, device, max(part.numel() for part in parts))
+    sums = torch.zeros(len(parts), dtype=torch.int64, device=device)
+    return sums.index_add_(0, which, (numbers + 1) * weights[places])
 
 
 def fetch(torch: Any, numbers: list[Any]) -> list[int]:
@@ -69,38 +127,42 @@ def flat_values(torch: Any, tensor: Any) -> Any:
     return torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat
 
 
-def as_words(torch: Any, raw: Any) -> Any:
-    """Bytes, of which there are a multiple of eight, as numbers."""
-    aligned = raw.storage_offset() % 8 == 0 and raw.data_ptr() % 8 == 0
-    return (raw if aligned else raw.clone()).view(torch.int64)
+def as_words(torch: Any, flat: Any) -> Any:
+    """Values that take a multiple of eight bytes, as numbers."""
+    aligned = flat.storage_offset() * flat.element_size() % 8 == 0 and flat.data_ptr() % 8 == 0
+    return (flat if aligned else flat.clone()).view(torch.int64)
 
 
 def device_hash(torch: Any, tensor: Any) -> Any:
-    """A number that stays on the device. Parts without numbers add nothing, and cost as much as others:
-    they are left out."""
-    raw = flat_values(torch, tensor).view(torch.uint8)
-    whole = raw.numel() // 8 * 8
-    words = as_words(torch, raw[:whole])
-    total: Any = 0
-    if whole < raw.numel():
-        total = _weighted(torch, raw[whole:].to(torch.int64), salt=3)
-    if not words.numel():
-        return total if whole < raw.numel() else torch.zeros((), dtype=torch.int64)
-    if words.numel() <= _SMALL:
-        return total + _weighted(torch, words, salt=1)
-    blocks = words.numel() // _WORDS
+    """A number that stays on the device."""
+    total = None
+    for part in _parts(torch, tensor):
+        weighted = _weighted(torch, part)
+        total = weighted if total is None else total * _FIRST + weighted
+    return torch.zeros((), dtype=torch.int64) if total is None else total
+
+
+def _parts(torch: Any, tensor: Any) -> Iterator[Any]:
+    """The numbers that are weighted: of a large tensor sums, and what is too short for one. Parts
+    without numbers would cost as much as others: they are left out."""
+    flat = flat_values(torch, tensor)
+    size = flat.numel() * flat.element_size()
+    if size % 8:
+        flat = flat.view(torch.uint8)
+    words = as_words(torch, flat[: size // 8 * 8] if size % 8 else flat)
+    blocks = words.numel() // _WORDS if words.numel() > _SMALL else 0
+    for begin in range(0, blocks, _MOST_NUMBERS):
+        end = min(begin + _MOST_NUMBERS, blocks)
+        yield words[begin * _WORDS : end * _WORDS].view(-1, _WORDS).sum(1)
     if blocks * _WORDS < words.numel():
-        total = total + _weighted(torch, words[blocks * _WORDS :], salt=2)
-    sums = words[: blocks * _WORDS].view(blocks, _WORDS)
-    for begin in range(0, blocks, _MOST_SUMS):
-        part = sums[begin : begin + _MOST_SUMS].sum(1)
-        total = total * _FIRST + _weighted(torch, part, salt=1)
-    return total
+        yield words[blocks * _WORDS :]
+    if size % 8:
+        yield flat[size // 8 * 8 :].to(torch.int64)
 
 
-def _weighted(torch: Any, numbers: Any, salt: int) -> Any:
+def _weighted(torch: Any, numbers: Any) -> Any:
     weights = weights_of(torch, numbers.device, numbers.numel())
-    return ((numbers + salt) * weights[: numbers.numel()]).sum()
+    return ((numbers + 1) * weights[: numbers.numel()]).sum()
 
 
 def weights_of(torch: Any, device: Any, count: int) -> Any:
