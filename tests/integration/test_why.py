@@ -185,7 +185,10 @@ ORDERS = [
     Expected(Start("left_the_order", "4"), "3", ORDER),
     # gloo's recorder has no messages: nothing tells which end has left the schedule.
     Expected(Start("microbatch_too_few"), "1-2", ORDER),
+    # No earlier barrier tells how many all_reduces come before it; what the ranks did in each step does.
+    Expected(Start("barrier_of_all", "4"), "2", ORDER),
     Expected(Start("left_the_order", "4", arguments=("late",)), "", frozenset(), stuck=False),
+    Expected(Start("barrier_of_all", "4", arguments=("late",)), "", frozenset(), stuck=False),
     Expected(Start("microbatch_too_few", arguments=("late",)), "", frozenset(), stuck=False),
 ]
 

@@ -63,7 +63,7 @@ def _with_histories(found: JobVerdict, session: Session, job: str | None) -> Job
     if not parted:
         return found
     first = parted[0]
-    verdict = left_order.name_departed(found.verdict, first.departure.ranks, first.calls())
+    verdict = left_order.name_departed(found.verdict, first.departure, first.calls())
     words = tuple(each.in_words(history.ranks) for each in parted)
     return replace(found, verdict=verdict, parted=words)
 

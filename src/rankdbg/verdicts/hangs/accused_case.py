@@ -38,6 +38,33 @@ class AccusedCase(Case):
         return max(ages, default=None)
 
     @cached_property
+    def quiet(self) -> float | None:
+        """For how long of that time the accused have called nothing themselves, as recorders know:
+        one that goes on with collectives of other ranks may come."""
+        accused = self.findings[0] if self.findings else None
+        if self.waited is None or accused is None or accused.world is None:
+            return self.waited
+        traces = accused.world.findings.job.traces
+        numbers = accused.culprit.ranks if accused.culprit is not None else ()
+        known = [traces[number] for number in numbers if number in traces and traces[number].now]
+        since = [
+            (trace.now - max(op.created for op in trace.operations)) / 1e9
+            for trace in known
+            if trace.operations
+        ]
+        return min([self.waited, *since])
+
+    @cached_property
+    def go_on(self) -> bool:
+        """Whether one of those that are missing from a collective does steps, or other collectives."""
+        accused = self.findings[0]
+        missing = (
+            accused.world.of(accused.culprit.ranks) if accused.world and accused.culprit else ()
+        )
+        signs = [self.by_process[r.process] for r in missing if r.process in self.by_process]
+        return any(sign.seen.does_steps for sign in (*accused.signs, *signs))
+
+    @cached_property
     def asleep(self) -> float | None:
         """For how long those that wait have not run, at least; where none waits, the accused. None if
         that is not known of any: a watchdog wakes them, or the kernel does not tell."""

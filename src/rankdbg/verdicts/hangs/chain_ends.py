@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.hang_rules import HangRule, Sign
-from rankdbg.verdicts.waits.thread_links import NO_THREAD
+from rankdbg.verdicts.waits.thread_links import NO_THREAD, is_certain_circle, is_copied
 from rankdbg.verdicts.waits.wait_chains import NO_OTHER
 from rankdbg.verdicts.waits.wait_links import LOCK_OF_FILE, Link, ProcessPlace, place_of
 
@@ -74,10 +74,14 @@ def _naming_lock(accused: Accusation) -> Accusation:
 
 
 def ends_for_good(chain: Sequence[Link]) -> bool:
-    """Whether what it ends with cannot go on by itself: a process that is stopped, or a pipe of which
-    no process has the other end. Whatever the rank was doing, it is not at work."""
-    last = chain[-1].whom if chain else None
-    return last is not None and (bool(last.state) or last.name == NO_OTHER)
+    """Whether what it ends with cannot go on by itself: a process that is stopped, a pipe of which no
+    process has the other end, a lock that a fork has copied, or threads that hold each other's locks.
+    Whatever the rank was doing, it is not at work."""
+    if not chain:
+        return False
+    last = chain[-1].whom
+    is_lost = bool(last.state) or last.name == NO_OTHER
+    return is_lost or any(map(is_copied, chain)) or is_certain_circle(chain)
 
 
 def _is_circle(chain: tuple[Link, ...]) -> bool:

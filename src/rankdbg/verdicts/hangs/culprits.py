@@ -24,7 +24,7 @@ from rankdbg.verdicts.hangs.evidence import why_ended
 from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, UNKNOWN, Sign
 from rankdbg.verdicts.hangs.store_circles import name_both_sides
-from rankdbg.verdicts.hangs.work_waits import LONG_SLEEP
+from rankdbg.verdicts.hangs.work_waits import sleeps_for_long
 from rankdbg.verdicts.waits.thread_links import is_certain_circle
 from rankdbg.verdicts.waits.wait_links import place_of
 
@@ -209,8 +209,7 @@ def _worst(signs: Sequence[Sign]) -> list[Accusation]:
 def _for_longest(asleep: list[Sign]) -> list[Sign]:
     """Those that sleep for long, if others sleep for a moment: these look again and again, for
     something that one of the others may owe."""
-    long = [s for s in asleep if (s.seen.wait.timer or 0.0) > LONG_SLEEP]
-    return long or asleep
+    return [*filter(sleeps_for_long, asleep)] or asleep
 
 
 def _odd_of_waiting(case: Case) -> list[Accusation]:

@@ -283,6 +283,13 @@ class Seen:
         return bool(self.progress)
 
     @property
+    def does_steps(self) -> bool:
+        """Whether it goes on with its steps, or with collectives. Those that it enters while its main
+        thread has not run are of another thread: a heartbeat."""
+        ran = self.moving or self.computes or self.after.switches > self.before.switches
+        return self.stepped or (self.counted_on and ran)
+
+    @property
     def supplied(self) -> bool:
         """Whether what it waits for arrives, piece by piece, or it moves data: it is at work,
         however long it is in one line."""

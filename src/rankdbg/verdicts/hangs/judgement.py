@@ -19,6 +19,7 @@ from rankdbg.verdicts.hangs.gpu_kernels import one_of_the_program
 from rankdbg.verdicts.hangs.hang_rules import ROLES, HangRule, Role, Sign
 from rankdbg.verdicts.hangs.patience import PATIENCE, WATCHED, seconds_needed, weighed_as
 from rankdbg.verdicts.hangs.ray_culprits import Awaited, RayFindings
+from rankdbg.verdicts.hangs.work_waits import sleeps_for_long
 from rankdbg.verdicts.waits.wait_links import Party, ProcessPlace
 
 # By dumps alone: `waiting` for a rank that may be at work; `unclear`: no rank waits for another.
@@ -119,6 +120,8 @@ def _weigh(case: AccusedCase) -> Verdict:
     if starting.is_ordinary(role, first.signs, waiting, case.signs):
         return moving
     moving = replace(moving, suspects=first.signs)
+    if case.go_on:
+        return moving
     if without_processor := starved.find(case, first, waiting):
         return replace(moving, starved=without_processor)
     longer = seconds_needed(case, role, first.signs)
@@ -211,6 +214,8 @@ def _confidence(case: AccusedCase, role: Role) -> Confidence:
     followed = first.chain or first.behind
     if first.cause in ("unknown", "elsewhere", "waits-for-lock") and not followed:
         return "low"
+    if first.cause == "sleeping" and not any(map(sleeps_for_long, first.signs)):
+        return "low"  # it looks again and again for what another one may owe
     if first.culprit is not None and first.culprit.is_undecided:
         return "medium"
     if culprits.is_by_line(first):

@@ -73,7 +73,7 @@ def owing_thread_moves(seen: Seen, chain: Iterable[Link]) -> bool:
 def seconds_needed(case: AccusedCase, role: Role, accused: Sequence[Sign]) -> float:
     """For how many more seconds others must have waited; 0 or less: they have."""
     if role == "working" and any(_is_at_work(sign, case.findings[0]) for sign in accused):
-        return AT_WORK - (case.watched if case.waited is None else case.waited)
+        return AT_WORK - (case.watched if case.quiet is None else case.quiet)
     if (asleep := max(map(_sleeps_for, accused), default=0.0)) > 0:
         return asleep + AWAKE
     longer = _needed_by_time(case, role)
@@ -142,11 +142,11 @@ def _gpu_goes_on(sign: Sign) -> bool:
 
 
 def _needed_by_time(case: AccusedCase, role: Role) -> float:
-    if case.waited is None:
+    if case.quiet is None:
         slept = 0.0 if case.asleep is None or role == "held" else ALONE - case.asleep
         return max(WATCHED[role] - case.watched, slept)
     if case.usual is None:
-        return PATIENCE[role] - case.waited
+        return PATIENCE[role] - case.quiet
     if role == "working":
-        return max(3.0, 2 * TIMES_AS_USUAL * case.usual) - case.waited
-    return max(1.5, TIMES_AS_USUAL * case.usual) - case.waited
+        return max(3.0, 2 * TIMES_AS_USUAL * case.usual) - case.quiet
+    return max(1.5, TIMES_AS_USUAL * case.usual) - case.quiet

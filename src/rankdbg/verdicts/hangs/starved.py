@@ -9,7 +9,6 @@ from rankdbg.verdicts.hangs.accusations import Accusation
 from rankdbg.verdicts.hangs.case import WAITING, Case
 from rankdbg.verdicts.hangs.chain_ends import ends_for_good
 from rankdbg.verdicts.hangs.hang_rules import ROLES, Sign
-from rankdbg.verdicts.waits.thread_links import is_certain_circle, is_copied
 from rankdbg.verdicts.waits.wait_links import Party, place_of, process_at
 
 
@@ -33,9 +32,7 @@ def among(signs: Iterable[Sign]) -> tuple[Party, ...]:
 def _is_certain(finding: Accusation) -> bool:
     """Whether no processor would change anything. The holder of the GIL needs one to release it."""
     is_held = finding.level >= ROLES.index("held") and finding.cause != "gil-held"
-    behind = finding.behind
-    is_lost = ends_for_good(behind) or any(map(is_copied, behind))
-    return is_held or is_lost or is_certain_circle(behind)
+    return is_held or ends_for_good(finding.behind)
 
 
 def _concerned(case: Case, finding: Accusation, waiting: Sequence[Sign]) -> list[Sign]:

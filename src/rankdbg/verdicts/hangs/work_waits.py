@@ -71,7 +71,11 @@ def waits_in_vain(sign: Sign) -> bool:
         return False
     if sign.rule.cause == "waits-for-queue":
         return sign.seen.wait.call == "futex"
-    return sign.rule.cause == "sleeping" and (sign.seen.wait.timer or 0.0) > LONG_SLEEP
+    return sign.rule.cause == "sleeping" and sleeps_for_long(sign)
+
+
+def sleeps_for_long(sign: Sign) -> bool:
+    return (sign.seen.wait.timer or 0.0) > LONG_SLEEP
 
 
 def _is_client(things: Sequence[AwaitedThing]) -> bool:

@@ -49,6 +49,7 @@ _REASONS = {
     "child": ("waits for the end of", "its child"),
     "mount": ("waits for the file system {name}, served by", f"{MOUNT}{{name}}, served by"),
 }
+_SHARED = ("connection", "socket")  # inherited by what a process forks
 _MANY = 3  # processes are named one by one
 NO_OTHER = "no other process"  # has the other end of a pipe
 
@@ -220,7 +221,8 @@ def _to_processes(
         known = [facts[owner] for owner in owners if owner in facts]
         reason, through = (text.format(name=thing.name) for text in _REASONS[thing.kind])
         evidence_of = _beside(thing)
-        known = _last_to_act(place.host, known, facts)
+        choose = _first_to_act if thing.kind in _SHARED else _last_to_act
+        known = choose(place.host, known, facts)
         if len(known) == 1:
             whom = _party(place.host, known[0])
             yield Link(who, reason, whom, evidence_of, through, thing.unread)
@@ -234,6 +236,17 @@ def _to_processes(
             yield Link(who, reason, server, evidence_of, through)
         elif thing.kind == "fifo" or (thing.kind == "pipe" and len(things) == 1):
             yield Link(who, reason, Party("process", "", NO_OTHER), thing=through)
+
+
+def _first_to_act(
+    host: str, owners: list[WaitingProcess], facts: Mapping[ProcessPlace, WaitingProcess]
+) -> list[WaitingProcess]:
+    """The one that waits for all others of them: what it has forked has its connections, too."""
+    pids = {owner.pid for owner in owners}
+    for owner in owners:
+        if len(pids) > 1 and pids - {owner.pid} <= _awaited_by(host, owner, facts):
+            return [owner]
+    return owners
 
 
 def _last_to_act(

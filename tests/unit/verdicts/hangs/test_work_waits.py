@@ -15,7 +15,7 @@ from rankdbg.verdicts.hangs.evidence import Evidence, Seen
 from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 from rankdbg.verdicts.hangs.judgement import Verdict, judge
 from rankdbg.verdicts.waits.wait_chains import OwnerEvidence
-from rankdbg.wire.answers import Vitals
+from rankdbg.wire.answers import ThreadOwner, ThreadWaits, Vitals, WaitingThread
 from rankdbg.wire.node_answers import AwaitedThing, WaitingProcess, WaitOwners
 
 RULES = load_hang_rules()
@@ -37,16 +37,18 @@ def verdict(
     last: Seen,
     unread: int = 0,
     things: tuple[AwaitedThing, ...] = (),
+    child: ThreadWaits | None = None,
 ) -> Verdict:
     """`waits`: which rank receives from which; `last` receives from none of them. Those that wait
-    have sent `unread` bytes that were not read."""
-    facts = [WaitingProcess(last.rank.pid, 1, "python", things=things)]
+    have sent `unread` bytes that were not read. `child`: of `last`, with process id 7."""
+    facts = [WaitingProcess(last.rank.pid, 1, "python", things=things), WaitingProcess(7, 1, "")]
     for who, whom in waits.items():
         thing = AwaitedThing("connection", "socket to 10.0.0.1:80", (100 + whom,), unread=unread)
         facts.append(WaitingProcess(100 + who, 1, "python", things=(thing,)))
     ranks = [last, *(seen(number, **RECEIVES) for number in waits)]
     told = {each.rank.process: WaitOwners(tuple(facts)) for each in ranks}
-    return judge(Evidence(ranks, owners=OwnerEvidence(told)), RULES)
+    threads = {} if child is None else {ProcessKey("a", 7, 1): child}
+    return judge(Evidence(ranks, owners=OwnerEvidence(told, threads=threads)), RULES)
 
 
 def culprit(found: Verdict) -> list[int | None]:
@@ -108,3 +110,19 @@ def test_rank_0_that_waits_for_a_server(unread: int, accepted: bool, state: str)
     found = verdict({1: 0, 2: 0, 3: 0}, seen(0, **RECEIVES), unread, (thing,))
     assert found.state == state
     assert culprit(found) == ([0] if state == "stuck" else [])
+
+
+TO_CHILD = AwaitedThing("pipe", "a pipe", (7,))
+
+
+@pytest.mark.parametrize("forked", [True, False])
+def test_rank_whose_child_waits_for_a_lock(forked: bool) -> None:
+    """One that a fork has copied is never released. One that a thread of the child holds is: it may be
+    a server's, between two requests."""
+    owners = () if forked else (ThreadOwner(2, "with"),)
+    main = WaitingThread(1, "MainThread", main=True, kind="lock", held=True, owners=owners)
+    child = ThreadWaits((main, WaitingThread(2, "flush")), forked=forked)
+    found = verdict({1: 0}, seen(0, call="read", on="pipe"), things=(TO_CHILD,), child=child)
+    assert found.state == ("stuck" if forked else "idle")
+    causes = [(finding.cause, culprit(found)) for finding in found.findings]
+    assert causes == ([("fork-with-lock", [0])] if forked else [])

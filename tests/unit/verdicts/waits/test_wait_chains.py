@@ -72,6 +72,16 @@ def test_one_of_several() -> None:
     assert names(told((rank(0), facts)))[-1] == "one of the processes 7, 8, 9 and 1 more"
 
 
+def test_connections_that_a_fork_has_inherited() -> None:
+    """The chain goes to the rank that waits for what it has forked, and from there to that."""
+    connection = AwaitedThing("connection", "socket to 127.0.0.1:80", (101, 7))
+    waiting = WaitOwners((process(100, connection), process(101, pipe(7)), process(7)))
+    links = follow(rank(0), told((rank(0), waiting)))
+    assert [link.whom.place for link in links] == [("a", 101), ("a", 7)]
+    independent = WaitOwners((process(100, connection), process(101), process(7)))
+    assert names(told((rank(0), independent)))[-1] == "one of the processes 101, 7"
+
+
 def test_nobody_is_known_to_owe_it() -> None:
     """The other end of a connection may be anywhere; that of a pipe is on this machine."""
     connection = AwaitedThing("connection", "socket to 10.0.0.2:80")
