@@ -85,6 +85,7 @@ TABLE = [
     runs("healthy_training", ranks="2", torchrun=True, busy=True),
     runs("slow_but_alive", ranks="2"),
     runs("long_computation", busy=True),
+    runs("long_loop", busy=True),
     runs("just_starting", at_once=True),
     runs("computing_alone", ranks="1", busy=True),
     runs("idle_http_server", "idle", ranks="1"),

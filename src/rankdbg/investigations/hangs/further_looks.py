@@ -248,7 +248,8 @@ def _pollers(verdict: Verdict) -> list[Rank]:
         return [sign.seen.rank] if slow else []
     polling = [s for s in verdict.signs if s.rule.role in WAITING and s.seen.computes]
     polling += [sign.child or sign for sign in verdict.suspects]
-    if any(sign.seen.stirred for sign in verdict.signs):
+    # A suspect that is at one line of a loop after another may compute, or go round in circles.
+    if any(sign.seen.stirred for sign in verdict.signs if sign not in verdict.suspects):
         return []
     return [s.seen.rank for s in polling if s.seen.computes or s.seen.wait.call in progress.SLEEPS]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from rankdbg.errors import RankdbgError
 from rankdbg.investigations.collectives.live_traces import recorded_by
@@ -26,6 +27,14 @@ from rankdbg.wire.node_answers import Gpu, NcclCommunicator
 MOST_ASKED = 2
 # Launches of a graph of CUDA differ only in the warp, which may be the same by chance.
 FURTHER_LOOKS_AT_KERNELS = 3
+
+
+class _Advance(NamedTuple):
+    """Of a rank between the first look and the last, by what it counts itself."""
+
+    counted_on: bool = False
+    entered_more: bool = False
+    stepped: bool = False
 
 
 class HangInvestigation:
@@ -250,12 +259,15 @@ class HangInvestigation:
         return any(self._gpus.values())
 
     def evidence(self) -> Evidence:
-        counted_on = readings.counted_on(self._first_traces, self._traces_now)
+        traces = self._first_traces, self._traces_now
+        counted_on, entered = readings.counted_on(*traces), readings.entered_more(*traces)
         stepped = self._stepped()
         unseen = self._session.silent_nodes
         gone = [r for r in self._alive if r.process not in self._after and r.host not in unseen]
         seen = [
-            self._seen(rank, rank.process in counted_on, rank.process in stepped)
+            self._seen(
+                rank, _Advance(*(rank.process in those for those in (counted_on, entered, stepped)))
+            )
             for rank in self._alive
             if rank.process in self._after
         ]
@@ -274,15 +286,15 @@ class HangInvestigation:
             self.waits.unanswered,
         )
 
-    def _seen(self, rank: Rank, counted_on: bool = False, stepped: bool = False) -> Seen:
+    def _seen(self, rank: Rank, advance: _Advance | None = None) -> Seen:
         """The same value as in the last evidence if nothing new is known: it keeps what it has found
         out about itself, and few ranks are looked at again."""
-        seen = self._newly_seen(rank, counted_on, stepped)
+        seen = self._newly_seen(rank, advance or _Advance())
         if self._last_seen.get(rank.process) != seen:
             self._last_seen[rank.process] = seen
         return self._last_seen[rank.process]
 
-    def _newly_seen(self, rank: Rank, counted_on: bool, stepped: bool) -> Seen:
+    def _newly_seen(self, rank: Rank, advance: _Advance) -> Seen:
         return Seen(
             rank,
             samples=self._samples.get(rank.process, ()),
@@ -291,8 +303,7 @@ class HangInvestigation:
             native=self._native.get(rank.process, ()),
             gil=self._gil.get(rank.process, ""),
             silence=self._why.get(rank.process, ""),
-            counted_on=counted_on,
-            stepped=stepped,
+            **advance._asdict(),
             tasks_moved=rank.process in self.waits.tasks_moved,
             served_threads=tuple(self.waits.served.get(rank.process, ())),
             variables_changed=readings.differ(self._variables.get(rank.process, ())),

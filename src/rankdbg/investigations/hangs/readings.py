@@ -137,9 +137,26 @@ def counted_on(
     }
 
 
+def entered_more(
+    before: Mapping[ProcessKey, RecordedCollectives],
+    after: Mapping[ProcessKey, RecordedCollectives],
+) -> set[ProcessKey]:
+    """Ranks that entered a collective between two looks. That one has finished may become known
+    late, where a thread holds the GIL."""
+    return {
+        process
+        for process, each in after.items()
+        if process in before and _entered(before[process].trace) != _entered(each.trace)
+    }
+
+
 def _count(trace: Trace) -> tuple[Any, ...]:
+    finished = max(((op.created, op.record) for op in trace.operations if op.finished), default=())
+    return *_entered(trace), finished
+
+
+def _entered(trace: Trace) -> tuple[Any, ...]:
     last: dict[str, int] = {}
     for op in trace.operations:
         last[op.group] = max(last.get(op.group, 0), op.number)
-    finished = max(((op.created, op.record) for op in trace.operations if op.finished), default=())
-    return tuple(sorted(last.items())), finished, tuple(sorted(trace.entered.items()))
+    return tuple(sorted(last.items())), tuple(sorted(trace.entered.items()))

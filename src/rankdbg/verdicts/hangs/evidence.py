@@ -41,7 +41,8 @@ class Seen:
     native: Sequence[Stack] = ()
     gil: str = ""  # the thread that held the GIL at every look from outside
     silence: str = ""  # why its agent did not answer, or nothing could be read
-    counted_on: bool = False  # its recorder has new collectives
+    counted_on: bool = False  # it has entered or finished a collective
+    entered_more: bool = False  # it has entered one
     stepped: bool = False  # rankdbg.progress() has reported another step
     tasks_moved: bool = False  # of its event loop
     served_threads: Sequence[
@@ -287,7 +288,7 @@ class Seen:
         """Whether it goes on with its steps, or with collectives. Those that it enters while its main
         thread has not run are of another thread: a heartbeat."""
         ran = self.moving or self.computes or self.after.switches > self.before.switches
-        return self.stepped or (self.counted_on and ran)
+        return self.stepped or (self.entered_more and ran)
 
     @property
     def supplied(self) -> bool:

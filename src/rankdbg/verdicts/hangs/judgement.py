@@ -221,7 +221,9 @@ def _confidence(case: AccusedCase, role: Role) -> Confidence:
     if culprits.is_by_line(first):
         return "low"  # that line may belong to a group of which others are missing
     recorded = (first.culprit is not None or first.party is not None) and case.waited is not None
-    if role == "held" or (recorded and (case.waited or 0.0) > 2 * PATIENCE["own"]):
+    # One that computes may have far more to do than the others, however long they have waited.
+    long = recorded and role != "working" and (case.waited or 0.0) > 2 * PATIENCE["own"]
+    if role == "held" or long:
         return "high"
     is_seen = any(one_of_the_program(sign.seen.kernels) for sign in first.signs)
     may_work = role == "working" and case.waited is None and not is_seen

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from rankdbg.investigations.hangs import readings
-from rankdbg.types import Frame, RunningKernel
+from rankdbg.types import Frame, ProcessKey, Rank, RunningKernel
+from rankdbg.verdicts.collectives.traces import Operation, Trace
+from rankdbg.verdicts.collectives.worlds import RecordedCollectives
 from rankdbg.wire.answers import Vitals
 
 LOOP = Frame("search", "/job/train.py", 40)
@@ -85,3 +87,20 @@ def test_a_kernel_in_several_looks(later: Any, ended: bool | None, says: str) ->
 def test_the_line_of_a_kernel() -> None:
     (kernel,) = readings.kernels([AT_A_LINE], ())
     assert kernel.text == "spin (grid 1x1x1, block 32x1x1) at my kernels.py:6"
+
+
+@pytest.mark.parametrize(
+    ("later", "counted_on", "entered"),
+    [((1, False), False, False), ((1, True), True, False), ((2, False), True, True)],
+)
+def test_collectives_of_two_looks(later: tuple[int, bool], counted_on: bool, entered: bool) -> None:
+    """The second look may tell of the same collective, that it is finished, or of another."""
+    before, after = (recorded(*each) for each in ((1, False), later))
+    assert bool(readings.counted_on(before, after)) is counted_on
+    assert bool(readings.entered_more(before, after)) is entered
+
+
+def recorded(number: int, finished: bool) -> dict[ProcessKey, RecordedCollectives]:
+    rank = Rank(ProcessKey("node-1", 101, 1), "job", number=0)
+    last = Operation("0", "all_reduce", number, finished=finished)
+    return {rank.process: RecordedCollectives(rank, Trace(0, (last,)))}

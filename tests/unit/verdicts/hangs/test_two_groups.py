@@ -119,14 +119,14 @@ def slow(since_last: float) -> list[Trace]:
 
 def test_ranks_that_do_steps_are_not_accused() -> None:
     """However long others wait for them."""
-    found = judged(slow(60.0), counted_on=True)
+    found = judged(slow(60.0), entered_more=True)
     assert (found.state, found.findings) == ("moving", ())
     assert judged(slow(60.0), stepped=True).state == "moving"
 
 
 def test_collectives_of_another_thread_are_no_steps() -> None:
     """The main thread has not run."""
-    found = judged(slow(60.0), counted_on=True, after=replace(LATER, call="read", on="/data/x"))
+    found = judged(slow(60.0), entered_more=True, after=replace(LATER, call="read", on="/data/x"))
     assert found.stuck and named(found)[0] == [3]
 
 
