@@ -13,6 +13,8 @@ _PORT = lazy(r"\d{1,5}(?=[/?#,\s]|\Z)")
 _HOOK = lazy(r"(?i)(?:^|[/.])(?:[\w-]{0,30}hooks?\w{0,12}|bot/v\d/hook|hc-ping\.com)(?=[/.])")
 _OF_MANUAL = lazy(r"\.html\Z|\.md\Z|\Av\d{1,3}\Z")  # a page, a version
 _KEY_IN_PATH = lazy(r"(?i)/(?:key|token|apikey|api-key|secret|bot)s?/(?=[^/?#]{8})")
+# What somebody is let in with once: of OAuth, SAML and CAS.
+_ADMISSION = lazy(r"(?i)(?<=[?&#])(code|ticket|assertion|otp|samlresponse)=([^&#]{16,})")
 # Without a scheme: `bob:hunter2@db:5432`, `bob:hunter2@tcp(db)`, `bob:hunter2@db/name`.
 _WITHOUT_SCHEME = lazy(
     r"(?<![\w.%+/@:-])([A-Za-z_][\w.%+-]{0,60}):([^\s:@/\"'<>=,;()]{1,200})@"
@@ -42,7 +44,13 @@ def _mask_address(found: re.Match[str]) -> str:
         rest = _mask_after(rest, max(hook.end(), host))
     elif segment := _KEY_IN_PATH.search(rest):
         rest = _mask_after(rest, segment.end())
+    if "=" in rest:
+        rest = _ADMISSION.sub(_mask_admission, rest)
     return f"://{rest}"
+
+
+def _mask_admission(found: re.Match[str]) -> str:
+    return f"{found[1]}={MASK}" if looks_random(found[2]) else found[0]
 
 
 def _mask_user(over_http: bool, rest: str) -> str:
