@@ -515,6 +515,10 @@ COMMANDS = [
     (["curl", "-E", f"cert.pem:{X}", "https://h"], X),
     (["pulumi", "config", "set", "--secret", "db", X], X),
     (["cqlsh", "-u", "bob", "-p", X], X),
+    (["ngc", "config", "set", "apikey", R40], R40),
+    (["ldapsearch", "-D", "cn=a", "-xw", X], X),
+    (["aws", "ssm", "put-parameter", "--type", "SecureString", "--value", X], X),
+    (["java", f"-Durl=jdbc:oracle:thin:bob/{X}@h:1521/x"], X),
 ]
 
 ORDINARY = f"""
@@ -928,6 +932,9 @@ KeyError: ('auth', 'user')
 from token to rank3
 the mc alias set needs four arguments
 wandb login first
+docker run -u root -p 8080:80 image
+sudo -u bob mkdir -p out
+aws ssm put-parameter --type String --value fast
 https://h/x?code=200&ticket=42
 token cache stored in ncclDevKernel_AllReduce_Sum_f32_RING_LL
 auth

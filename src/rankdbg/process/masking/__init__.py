@@ -100,17 +100,21 @@ def mask_command(command: Sequence[str]) -> list[str]:
             masked.append(MASK)
         else:
             masked.append(_mask_word(word, is_script))
-        option = word if _asks_for_secret(word) and masked[-1] != MASK else ""
+        is_set = index > 0 and command[index - 1] in ("set", "add")
+        option = word if _asks_for_secret(word, is_set) and masked[-1] != MASK else ""
     return masked
 
 
-def _asks_for_secret(word: str) -> bool:
-    """An option, or a word as in `aws configure set aws_secret_access_key X` and `… password X`."""
+def _asks_for_secret(word: str, is_set: bool) -> bool:
+    """An option, or a word as in `aws configure set aws_secret_access_key X`, `ngc config set apikey X`
+    and `… password X`."""
     if len(word) > 128 or "=" in word:
         return False
     if word in ("password", "passphrase"):
         return True
-    return bool(secrecy(word)) if word.startswith("-") else "_" in word and is_secret_name(word)
+    if word.startswith("-"):
+        return bool(secrecy(word))
+    return (is_set or "_" in word) and is_secret_name(word)
 
 
 def _is_harmless_after(option: str, word: str) -> bool:

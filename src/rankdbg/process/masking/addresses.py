@@ -20,6 +20,9 @@ _WITHOUT_SCHEME = lazy(
     r"(?<![\w.%+/@:-])([A-Za-z_][\w.%+-]{0,60}):([^\s:@/\"'<>=,;()]{1,200})@"
     r"(?=(?:[\w-]{1,63}\.){0,6}[\w-]{1,63}(?::\d{2,5}\b|/\w)|(?:tcp|udp|unix)\()"
 )
+_ORACLE = lazy(
+    r"(?<=:thin:)([\w.$#-]{1,60})/[^\s@/\"']{1,200}(?=@)"
+)  # jdbc:oracle:thin:bob/hunter2@h
 # A line of ~/.pgpass: host:port:database:user:password
 _PGPASS = lazy(
     r"^([\w.*-]{1,200}:(?:\d{2,5}|\*):[^:\s]{1,63}:[^:\s]{1,63}:)[^:\s]{1,200}$", re.MULTILINE
@@ -31,6 +34,7 @@ def mask_addresses(text: str) -> str:
         text = _AFTER_SCHEME.sub(_mask_address, text)
     if "@" in text:
         text = _WITHOUT_SCHEME.sub(_mask_without_scheme, text)
+        text = _ORACLE.sub(rf"\1/{MASK}", text)
     return _PGPASS.sub(rf"\1{MASK}", text) if text.count(":") >= 4 else text
 
 

@@ -12,10 +12,11 @@ from rankdbg.process.masking.secrecy import MASK, looks_made_up
 
 # Program -> options. The password is with `-w` the next word; with `-p…` the rest of the word; with
 # `-u :` the text after the colon in the next word; with `-p login` the next word, if the command
-# contains `login`; with `login random` the word after it, if that looks like a secret; with `-b =` the
+# contains `login` (or what else is in _IF_THERE); with `login random` the word after it, if that looks like a secret; with `-b =` the
 # text after the first `=` in the next word; with `-b last` the last word, also after `-nb`; with
 # `--x=… secret` the rest of the word, if the command contains `secret`. A `*` in an option stands for
 # any letters.
+_IF_THERE = ("login", "secret", "SecureString")
 _USERS = ("-u :", "--user :", "-U :", "-a :", "--proxy-user :")
 _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
@@ -24,7 +25,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("mongo", "mongosh", "mongodump", "mongorestore"), ("-p", "-p…")),
     **dict.fromkeys(("docker", "podman", "nerdctl", "skopeo", "buildah", "oras"), ("-p login",)),
     **dict.fromkeys(("az", "helm", "crane"), ("-p login",)),
-    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), ("-w", "-w…")),
+    **dict.fromkeys(("ldapsearch", "ldapadd", "ldapmodify", "ldapwhoami"), ("-w", "-xw", "-w…")),
+    "aws": ("--value SecureString",),
     "ldappasswd": ("-w", "-w…", "-s", "-a"),
     "pulumi": ("--secret last",),
     **dict.fromkeys(("sqlcmd", "bcp", "mosquitto_pub", "mosquitto_sub", "zip", "unzip"), ("-P",)),
@@ -94,7 +96,7 @@ _PIPED = lazy(
 # Of any program: a user, and beside it what is neither a port nor a path.
 _USER_AND_PASSWORD = lazy(
     r"(?<!\S)(-[uU][ \t]{1,4}(?!\S{0,200}\.py\b)\w[\w.@\\-]{0,60}[ \t]{1,4}-[pP][ \t]{1,4})"
-    r"(?!\d{1,5}(?:\s|\Z)|[-/.$])[^\s:/]{1,200}"
+    r"(?!\d{1,5}(?:\s|\Z)|[-/.$])[^\s:/]{1,200}(?=\s|\Z)"
 )
 
 
@@ -193,7 +195,7 @@ def _after_options(options: Sequence[str], words: Sequence[str]) -> dict[int, st
     found: dict[int, str] = {}
     for option in options:
         flag, _, condition = option.partition(" ")
-        if condition in ("login", "secret") and condition not in words:
+        if condition in _IF_THERE and condition not in words:
             continue
         if condition == "last":
             if any(_is_flag(word, flag, condition) for word in words[:-1]):
@@ -226,7 +228,7 @@ def _is_flag(word: str, flag: str, condition: str) -> bool:
 
 def _masked(word: str, condition: str) -> str | None:
     """`user:password` -> `user:***`; a word alone -> `***`."""
-    if condition in ("", "login"):
+    if condition in ("", *_IF_THERE):
         return None if word.startswith("-") else MASK
     if condition == "random":
         return MASK if looks_made_up(word) else None
