@@ -13,7 +13,7 @@ _PORT = lazy(r"\d{1,5}(?=[/?#,\s]|\Z)")
 _HOOK = lazy(r"(?i)(?:^|[/.])(?:[\w-]{0,30}hooks?\w{0,12}|bot/v\d/hook|hc-ping\.com)(?=[/.])")
 _OF_MANUAL = lazy(r"\.html\Z|\.md\Z|\Av\d{1,3}\Z")  # a page, a version
 _KEY_IN_PATH = lazy(r"(?i)/(?:key|token|apikey|api-key|secret|bot)s?/(?=[^/?#]{8})")
-# What somebody is let in with once: of OAuth, SAML and CAS.
+# Codes that admit a user once: of OAuth, SAML and CAS.
 _ADMISSION = lazy(r"(?i)(?<=[?&#])(code|ticket|assertion|otp|samlresponse)=([^&#]{16,})")
 # Without a scheme: `bob:hunter2@db:5432`, `bob:hunter2@tcp(db)`, `bob:hunter2@db/name`.
 _WITHOUT_SCHEME = lazy(

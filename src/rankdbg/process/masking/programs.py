@@ -12,10 +12,10 @@ from rankdbg.process.masking.secrecy import MASK, looks_made_up
 
 # Program -> options. The password is with `-w` the next word; with `-p…` the rest of the word; with
 # `-u :` the text after the colon in the next word; with `-p login` the next word, if the command
-# contains `login` (or what else is in _IF_THERE); with `login random` the word after it, if that looks like a secret; with `-b =` the
-# text after the first `=` in the next word; with `-b last` the last word, also after `-nb`; with
-# `--x=… secret` the rest of the word, if the command contains `secret`. A `*` in an option stands for
-# any letters.
+# contains `login`, and likewise with the others of _IF_THERE; with `login random` the word after it, if
+# that looks like a secret; with `-b =` the text after the first `=` in the next word; with `-b last` the
+# last word, also after `-nb`; with `--x=… secret` the rest of the word, if the command contains
+# `secret`. A `*` in an option stands for any letters.
 _IF_THERE = ("login", "secret", "SecureString")
 _USERS = ("-u :", "--user :", "-U :", "-a :", "--proxy-user :")
 _OPTIONS: dict[str, tuple[str, ...]] = {
@@ -59,9 +59,8 @@ _OPTIONS: dict[str, tuple[str, ...]] = {
     ),
     "xfreerdp": ("/p:…",),
 }
-# Program -> what it is told by place, without its options: `.` is any word, `X` and all words after it
-# are secrets (a `*` in others stands for any letters); `X?` only if they look like one; of `X/`,
-# which is one word, the text after the slash.
+# Program -> words without its options: `.` is any word (and `*` any letters); `X` and all words after it
+# are secrets; `X?` only those that look like one; of `X/` the text after the slash.
 _PLACES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("mc", "mcli"), ("alias set . *://* X", "config host add . *://* X", "admin user add . . X")
@@ -151,10 +150,8 @@ def _beside_users(command: Sequence[str]) -> dict[int, str]:
     found: dict[int, str] = {}
     for index in range(len(command) - 3):
         if command[index] in ("-u", "-U") and command[index + 2] in ("-p", "-P"):
-            four = command[index : index + 4]
-            if not any(" " in word for word in four) and _USER_AND_PASSWORD.fullmatch(
-                " ".join(four)
-            ):
+            words = " ".join(command[index : index + 4])
+            if words.count(" ") == 3 and _USER_AND_PASSWORD.fullmatch(words):
                 found[index + 3] = MASK
     return found
 
@@ -171,19 +168,19 @@ def _in_places(pattern: Sequence[str], words: Sequence[str]) -> dict[int, str]:
     *before, secret = pattern
     places = [index for index, word in enumerate(words) if not word.startswith("-")]
     for first in range(len(places) - len(before)):
-        told = [words[index] for index in places[first : first + len(before)]]
-        if all(map(_is_told, told, before)):
+        here = [words[index] for index in places[first : first + len(before)]]
+        if all(map(_fits, here, before)):
             rest = places[first + len(before) :][: 1 if secret == "X/" else None]
-            masked = {index: _told(words[index], secret) for index in rest}
+            masked = {index: _masked_in_place(words[index], secret) for index in rest}
             return {index: word for index, word in masked.items() if word is not None}
     return {}
 
 
-def _is_told(word: str, expected: str) -> bool:
+def _fits(word: str, expected: str) -> bool:
     return expected in (".", word) or ("*" in expected and fnmatchcase(word, expected))
 
 
-def _told(word: str, secret: str) -> str | None:
+def _masked_in_place(word: str, secret: str) -> str | None:
     if secret == "X?":
         return _masked(word, "random")
     if secret == "X/":
