@@ -422,6 +422,18 @@ PROSE = [
     (f"echo '{X}' | docker login -u svc --password-stdin", X),
     (f"printf '%s' {X} | huggingface-cli login --token-stdin", X),
     (f"echo 'svc:{X}' | chpasswd", X),
+    (f"set PGPASSWORD to '{X}'", X),
+    (f"credential helper returned {R32}", R32),
+    (f"+ mc alias set s http://h a {X}", X),
+    (f"smbmap -u bob -p {X} -H h", X),
+    (f"[['user', 'bob'], ['api_key', '{X}']]", X),
+    (f"Fernet(b'{R40}abc=')", R40),
+    (f"[Credential(id=1, value='{X}')]", X),
+    (f"Cookie(name='sid', value='{R32}')", R32),
+    (f"https://h/callback?code={R32}&state=a", R32),
+    (f"https://api.telegram.org/bot123456789:{R32}/send", R32),
+    (f"psk={X}", X),
+    (f".dockerconfigjson: {R40}", R40),
 ]
 LINES = [
     pair
@@ -481,6 +493,32 @@ COMMANDS = [
     (["rclone", "copy", f":s3,access_key_id=a,secret_access_key={X}:b", "x"], X),
     (["jupyter", "lab", f"--IdentityProvider.token={X}"], X),
     (["lftp", "-u", f"bob,{X}", "h"], X),
+    (["mc", "--insecure", "alias", "set", "m", "http://h", "bob", X], X),
+    (["mc", "config", "host", "add", "m", "https://h", "bob", X], X),
+    (["mc", "admin", "user", "add", "m", "bob", X], X),
+    (["rclone", "obscure", X], X),
+    (["rclone", "config", "create", "r", "webdav", "url", "https://h", "pass", X], X),
+    (["mysqladmin", "-u", "root", "password", X], X),
+    (["wandb", "login", "--relogin", HEX40], HEX40),
+    (["vault", "write", "auth/approle/login", "role_id=r", f"secret_id={X}"], X),
+    (["vault", "operator", "unseal", R40], R40),
+    (["openssl", "enc", "-d", "-K", HEX32, "-iv", "0"], HEX32),
+    (["openssl", "passwd", "-6", X], X),
+    (["smbclient", "//h/share", X, "-U", "bob"], X),
+    (["ldapsearch", "-x", f"-w{X}"], X),
+    (["nmcli", "dev", "wifi", "connect", "home", "password", X], X),
+    (["nmcli", "con", "modify", "home", "wifi-sec.psk", X], X),
+    (["htpasswd", "-bc", "file", "bob", X], X),
+    (["sqlplus", "-s", f"bob/{X}@db"], X),
+    (["snmpwalk", "-v2c", "-c", X, "h"], X),
+    (["redis-cli", "-h", "h", "AUTH", X], X),
+    (["curl", "-E", f"cert.pem:{X}", "https://h"], X),
+    (["pulumi", "config", "set", "--secret", "db", X], X),
+    (["cqlsh", "-u", "bob", "-p", X], X),
+    (["ngc", "config", "set", "apikey", R40], R40),
+    (["ldapsearch", "-D", "cn=a", "-xw", X], X),
+    (["aws", "ssm", "put-parameter", "--type", "SecureString", "--value", X], X),
+    (["java", f"-Durl=jdbc:oracle:thin:bob/{X}@h:1521/x"], X),
 ]
 
 ORDINARY = f"""
@@ -887,6 +925,18 @@ EngineArgs(model='m', tokenizer=None, tokenizer_mode='auto', skip_tokenizer_init
 Loading checkpoint shards: 100%|##########| 4/4 [00:03<00:00, 1.2it/s]
 Accessing key 'model' of the checkpoint
 key 3 of 10
+token = found[2]
+secrets: dict[str, str] | None = None
+[['token', 'text'], ['label', 'key']]
+KeyError: ('auth', 'user')
+from token to rank3
+the mc alias set needs four arguments
+wandb login first
+docker run -u root -p 8080:80 image
+sudo -u bob mkdir -p out
+aws ssm put-parameter --type String --value fast
+https://h/x?code=200&ticket=42
+token cache stored in ncclDevKernel_AllReduce_Sum_f32_RING_LL
 auth
 x: y
 """.strip("\n").split("\n")
@@ -903,4 +953,15 @@ ORDINARY_COMMANDS = [
     ["ssh", "-i", "/home/a/.ssh/id_rsa", "bob@node-1"],
     ["python", "-c", "import os; print(os.environ['HOME'])"],
     ["python", "-m", "torch.distributed.run", "--nproc-per-node=8", "train.py"],
+    ["sqlplus", "/", "as", "sysdba"],
+    ["sqlplus", "@script/x.sql"],
+    ["smbclient", "//h/share", "-c", "ls"],
+    ["htpasswd", "-c", "file", "bob"],
+    ["wandb", "login", "--relogin"],
+    ["mc", "cp", "a", "store/b", "c"],
+    ["openssl", "x509", "-in", "a.pem"],
+    ["nmcli", "dev", "wifi", "connect", "home"],
+    ["docker", "run", "-u", "root", "-p", "8080:80", "image"],
+    ["python", "-u", "train.py", "-p", "fast"],
+    ["psql", "-U", "bob", "-p", "5432"],
 ]

@@ -31,6 +31,7 @@ SECRET_NAMES = """
     GOOGLE_APPLICATION_CREDENTIALS PRIVATE_KEY SSH_KEY SSH_PRIVATE_KEY ENCRYPTION_KEY AUTH_HEADER
     AUTHORIZATION SENTRY_DSN JWT COOKIE SESSION_ID GPG_PASSPHRASE NGC_API_KEY KEY SIGNING_KEY
     DBPASS CREDS AWS_CREDENTIALS GH_PAT BLOB_SAS SECRET_KEY_BASE hfToken accountkey SLACK_WEBHOOK_URL
+    OCI_KEY_CONTENT OCI_CLI_KEY_CONTENT VAULT_SECRET_ID REMOTE_PSK
     AZURE_STORAGE_KEY STORAGE_ACCOUNT_KEY NETRC_PASSWD SLURM_JWT MASTER_KEY TOKEN
 """
 HARMLESS_NAMES = """
@@ -53,6 +54,12 @@ def test_secret_names(name: str) -> None:
 def test_harmless_names(name: str) -> None:
     """Names that only contain the letters of a secret one stay readable."""
     assert mask_environment({name: "value"}) == {name: "value"}
+
+
+def test_user_with_a_password() -> None:
+    """A variable that names a user may have the password after a colon; ids of users are no secret."""
+    users = {"ETCDCTL_USER": "root:hunter2", "RUN_USER": "1000:1000", "DB_USER": "bob"}
+    assert mask_environment(users) == {**users, "ETCDCTL_USER": f"root:{MASK}"}
 
 
 def test_empty_value() -> None:

@@ -40,6 +40,9 @@ _SHORTEST = 4  # shorter texts contain no secret with a name
 
 # `--api-key=x`, `HF_TOKEN=x`, Hydra's `+wandb.api_key=x`, and `Authorization: x`.
 _ASSIGNED = lazy(r"[-+~]{0,4}([\w.-]{1,128})(=|:\s{0,4})")
+# ETCDCTL_USER=root:hunter2, but USER=1000:1000
+_OF_USER = lazy(r"(?i)user(?:name|pwd)?\Z")
+_USER_AND_PASSWORD = lazy(r"([A-Za-z][\w.@\\-]{0,60}):(?=\D|\d+\D)\S+")
 # The script of a shell or of Python is not a value: `bash -lc SCRIPT`.
 _TAKES_A_SCRIPT = lazy(r"-[a-z]{0,4}c\Z")
 
@@ -52,6 +55,8 @@ def mask_value(name: str, value: str) -> str:
     level = secrecy(name)
     if level and not is_harmless_value(name, value[:_ENOUGH], level):
         return MASK
+    if found := _USER_AND_PASSWORD.fullmatch(value[:_ENOUGH]) if _OF_USER.search(name) else None:
+        return f"{found[1]}:{MASK}"
     return mask_text(value)
 
 
@@ -95,15 +100,21 @@ def mask_command(command: Sequence[str]) -> list[str]:
             masked.append(MASK)
         else:
             masked.append(_mask_word(word, is_script))
-        option = word if _asks_for_secret(word) and masked[-1] != MASK else ""
+        is_set = index > 0 and command[index - 1] in ("set", "add")
+        option = word if _asks_for_secret(word, is_set) and masked[-1] != MASK else ""
     return masked
 
 
-def _asks_for_secret(word: str) -> bool:
-    """An option, or a word as in `aws configure set aws_secret_access_key X`."""
+def _asks_for_secret(word: str, is_set: bool) -> bool:
+    """An option, or a word as in `aws configure set aws_secret_access_key X`, `ngc config set apikey X`
+    and `… password X`."""
     if len(word) > 128 or "=" in word:
         return False
-    return bool(secrecy(word)) if word.startswith("-") else "_" in word and is_secret_name(word)
+    if word in ("password", "passphrase"):
+        return True
+    if word.startswith("-"):
+        return bool(secrecy(word))
+    return (is_set or "_" in word) and is_secret_name(word)
 
 
 def _is_harmless_after(option: str, word: str) -> bool:

@@ -13,11 +13,16 @@ _PORT = lazy(r"\d{1,5}(?=[/?#,\s]|\Z)")
 _HOOK = lazy(r"(?i)(?:^|[/.])(?:[\w-]{0,30}hooks?\w{0,12}|bot/v\d/hook|hc-ping\.com)(?=[/.])")
 _OF_MANUAL = lazy(r"\.html\Z|\.md\Z|\Av\d{1,3}\Z")  # a page, a version
 _KEY_IN_PATH = lazy(r"(?i)/(?:key|token|apikey|api-key|secret|bot)s?/(?=[^/?#]{8})")
+# Codes that admit a user once: of OAuth, SAML and CAS.
+_ADMISSION = lazy(r"(?i)(?<=[?&#])(code|ticket|assertion|otp|samlresponse)=([^&#]{16,})")
 # Without a scheme: `bob:hunter2@db:5432`, `bob:hunter2@tcp(db)`, `bob:hunter2@db/name`.
 _WITHOUT_SCHEME = lazy(
     r"(?<![\w.%+/@:-])([A-Za-z_][\w.%+-]{0,60}):([^\s:@/\"'<>=,;()]{1,200})@"
     r"(?=(?:[\w-]{1,63}\.){0,6}[\w-]{1,63}(?::\d{2,5}\b|/\w)|(?:tcp|udp|unix)\()"
 )
+_ORACLE = lazy(
+    r"(?<=:thin:)([\w.$#-]{1,60})/[^\s@/\"']{1,200}(?=@)"
+)  # jdbc:oracle:thin:bob/hunter2@h
 # A line of ~/.pgpass: host:port:database:user:password
 _PGPASS = lazy(
     r"^([\w.*-]{1,200}:(?:\d{2,5}|\*):[^:\s]{1,63}:[^:\s]{1,63}:)[^:\s]{1,200}$", re.MULTILINE
@@ -29,6 +34,7 @@ def mask_addresses(text: str) -> str:
         text = _AFTER_SCHEME.sub(_mask_address, text)
     if "@" in text:
         text = _WITHOUT_SCHEME.sub(_mask_without_scheme, text)
+        text = _ORACLE.sub(rf"\1/{MASK}", text)
     return _PGPASS.sub(rf"\1{MASK}", text) if text.count(":") >= 4 else text
 
 
@@ -42,7 +48,13 @@ def _mask_address(found: re.Match[str]) -> str:
         rest = _mask_after(rest, max(hook.end(), host))
     elif segment := _KEY_IN_PATH.search(rest):
         rest = _mask_after(rest, segment.end())
+    if "=" in rest:
+        rest = _ADMISSION.sub(_mask_admission, rest)
     return f"://{rest}"
+
+
+def _mask_admission(found: re.Match[str]) -> str:
+    return f"{found[1]}={MASK}" if looks_random(found[2]) else found[0]
 
 
 def _mask_user(over_http: bool, rest: str) -> str:

@@ -57,6 +57,8 @@ _WITHOUT_PREFIX = tuple(
         ("eyJ", r"(?<![\w-])eyJ[\w-]{10,4000}(?:\.[\w-]{4,8000}(?:\.[\w-]*)?|(?=…))"),
         ("SG.", r"SG\.[\w-]{16,40}\.[\w-]{16,}"),
         (":AA", r"(?<!\d)\d{8,10}:AA[\w-]{30,}"),  # Telegram
+        ("/bot", r"(?<=/bot)\d{6,12}:[\w-]{30,}"),
+        ("Fernet(", r"(?<=Fernet\()b?(?P<quote>[\"'])[\w=-]{20,}(?P=quote)"),
         ("==", r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{86}=="),  # 64 bytes, as Azure's keys of accounts
         ("Q~", r"[A-Za-z0-9~_.-]{3}[78]Q~[A-Za-z0-9~_.-]{31,34}"),  # Azure's client secrets
         ("$", r"\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt)\$[\w./$+=,-]{16,}"),

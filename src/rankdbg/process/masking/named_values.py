@@ -15,6 +15,7 @@ from rankdbg.process.masking.secrecy import (
     MASK,
     Secrecy,
     begins_harmless,
+    is_mixed,
     is_no_secret,
     is_password_name,
     looks_made_up,
@@ -25,8 +26,8 @@ from rankdbg.process.masking.secrecy import (
 # The name of a secret contains one of these; a short one only at the end of a word. (Grouped by
 # first letters, in lower case: ten times as fast as a list of words in either case.)
 _KEYWORD = lazy(
-    r"p(?:ass|swd|(?:wd|w|at)(?![a-z]))|s(?:e(?:cret|ssion)|ig(?:nature|(?![a-z]))|as(?![a-z]))"
-    r"|tok(?:en|(?![a-z]))|key|c(?:red|ookie|srf)|auth|bearer|jwt|webhook|dsn(?![a-z])|hmac|xsrf"
+    r"p(?:ass|swd|(?:wd|w|at|sk)(?![a-z]))|s(?:e(?:cret|ssion)|ig(?:nature|(?![a-z]))|as(?![a-z]))"
+    r"|tok(?:en|(?![a-z]))|key|c(?:red|ookie|srf)|auth|bearer|jwt|webhook|d(?:sn(?![a-z])|ockerc)|hmac|xsrf"
 )
 _SHORTEST_PASSWORD = 6  # letters, in prose
 _ENOUGH = 200  # letters of a value that are examined first
@@ -51,11 +52,14 @@ _SEPARATOR = lazy(
     # {{"name": "HF_TOKEN", "value": "x"}}, name: HF_TOKEN↵ value: x, key="Token" value="x"
     rf"|,?\s{{0,40}}\\{{0,7}}[\"']?[Vv]alue\\{{0,7}}[\"']?[ \t]{{0,4}}[:=]\s{{0,8}})"
 )
-_PAIR = lazy(r"(?P<quote>[\"']),\s{0,4}(?P<value>(?P=quote)[^\"'\n]{1,4000}(?P=quote))\s{0,4}\)")
+_PAIR = lazy(r"(?P<quote>[\"']),\s{0,4}(?P<value>(?P=quote)[^\"'\n]{1,4000}(?P=quote))\s{0,4}[)\]]")
+# A tuple of two, or a list of two among others: `['token', 'text']` may be names of columns.
+_BEFORE_PAIR = lazy(r"(?:(?P<keys>KeyError: \()|(?P<tuple>\([ ]{0,2})|[\[\]],?\s{0,4}\[)[bu]?\Z")
 # Also to the next cell of a table.
 _GAP = lazy(
-    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was|set[ \t]to):?[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
+    r"\\{0,7}[\"']?[ \t]{1,8}(?:(?:is|was|set[ \t]to|(?P<to>to)):?[ \t]{1,4}|[ \t]{0,40}[|\u2502\u2503][ \t]{1,40})?"
 )
+_SOON = lazy(r"(?:[ \t][a-z]{1,15}){1,3}:?[ \t](?P<value>[A-Za-z0-9]{20,400})(?![\w-])")
 _OPEN = lazy(
     rf"[bBrRuUfF]{{0,2}}(?P<slashes>\\{{0,15}})(?P<quote>\"\"\"|'''|[\"'`]|{_ENCODED_QUOTE})"
 )
@@ -75,6 +79,7 @@ _PROSE = word_set("""
     must needs not of on option or parameter requires set should so that the then to value was when
     which will with without you
 """)
+_HELD = lazy(r"[^()\n]{0,200}?\bvalue=(?=b?[\"'])")
 # Where a space is enough between a name and its value.
 _BLANK_IS_ENOUGH = lazy(
     r"\b(?:setenv|setx|ENV|ARG|set(?:[ \t]{1,4}-\w{1,4}){1,3}|login\s{1,8}\S{1,80}"
@@ -257,14 +262,16 @@ def _value_without_separator(
     if place := _made_of_literals(text, name, end, level):
         return place
     quote = text[start - 1 : start]
-    if quote in ("'", '"') and text[max(0, start - 3) : start - 1].rstrip(" ").endswith("("):
-        pair = _PAIR.match(text, end)
-        if pair and not is_no_secret(name, pair["value"][1:-1], level):
-            return pair.start("value") + 1, pair.end("value") - 1
+    if quote in ("'", '"') and (place := _in_a_pair(text, start, end, level)):
+        return place
+    if said := _said_soon_after(text, end, level):
+        return said
     gap = _GAP.match(text, end)
     if gap is None or (level is Secrecy.IF_RANDOM and not name.startswith("-")):
         return None
     first = gap.end()
+    if gap["to"] and not (is_password_name(name) and _OPEN.match(text, first)):
+        return None  # `set PGPASSWORD to 'x'`, but `from token to rank3`
     if begins_harmless(text[first : first + _ENOUGH], level):
         return None
     if opening := _OPEN.match(text, first):
@@ -289,6 +296,24 @@ def _value_without_separator(
     return place if is_value else None
 
 
+def _in_a_pair(text: str, start: int, end: int, level: Secrecy) -> tuple[int, int] | None:
+    before = _BEFORE_PAIR.search(text, max(0, start - 19), start - 1)
+    pair = _PAIR.match(text, end)
+    if before is None or pair is None or before["keys"]:
+        return None
+    value = pair["value"][1:-1]
+    is_sure = before["tuple"] or level is Secrecy.CERTAIN or _has_digit(value)
+    if not is_sure or is_no_secret(text[start:end], value, level):
+        return None
+    return pair.start("value") + 1, pair.end("value") - 1
+
+
+def _said_soon_after(text: str, end: int, level: Secrecy) -> tuple[int, int] | None:
+    """`credential helper returned aZ3kQ9xW…`: a few words, then what is neither word nor name."""
+    said = _SOON.match(text, end) if level >= Secrecy.LIKELY else None
+    return said.span("value") if said and is_mixed(said["value"]) else None
+
+
 def _is_no_word(value: str) -> bool:
     return len(value) >= _SHORTEST_PASSWORD and _has_digit(value) and any(map(str.isalpha, value))
 
@@ -298,13 +323,19 @@ def _has_digit(value: str) -> bool:
 
 
 def _made_of_literals(text: str, name: str, end: int, level: Secrecy) -> tuple[int, int] | None:
-    """What is between the brackets of `SecretStr('x')` and `HTTPBasicAuth('bob', 'x')`: of a class, not
-    of a function, and not if it is made of variables."""
+    """What is between the brackets of `SecretStr('x')` and `HTTPBasicAuth('bob', 'x')`, or is the
+    value in `Credential(id=1, value='x')`: of a class, not of a function, and not if it is made of
+    variables."""
     kind = name.rpartition(".")[2]
     is_class = kind[:1].isupper() and not kind.isupper()
-    if not is_class or not (level is Secrecy.CERTAIN or kind.endswith("Auth")):
+    if not is_class or not (level is Secrecy.CERTAIN or kind.endswith(("Auth", "Cookie"))):
         return None
-    opening = _OPEN.match(text, end + 1) if text[end : end + 1] == "(" else None
+    if text[end : end + 1] != "(":
+        return None
+    held = _HELD.match(text, end + 1)
+    if held and (opening := _OPEN.match(text, held.end())):
+        return opening.end(), _end_of_quoted(text, opening)
+    opening = _OPEN.match(text, end + 1)
     if opening is None or begins_harmless(text[end + 1 : end + _ENOUGH], level):
         return None
     close = _end_of_brackets(text, end)

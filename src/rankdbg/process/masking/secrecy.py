@@ -64,7 +64,7 @@ _ABOUT = word_set("""
 """)
 # Words after `token`, `key`, `auth` with which the name still means the secret itself.
 _HOLDERS = word_set(
-    "b64 base base64 code config data default dev encoded header headers json live main old pem "
+    "b b64 base base64 code config content contents data default dev encoded header headers json live main old pem "
     "plain primary prod production raw read ro root rw secondary staging str string test text "
     "value values write"
 )
@@ -113,7 +113,7 @@ _PASSES_OF_PROGRAMS = word_set("""
     sub test tests third two warmup
 """)
 # Short words that are secrets in an environment or an address, and mean other things in programs.
-_SHORT = word_set("pat sas dsn pw")
+_SHORT = word_set("pat sas dsn pw psk")
 
 
 @lru_cache(maxsize=4096)
@@ -129,6 +129,8 @@ def secrecy(name: str) -> Secrecy:
         words.pop()
         if words[-1].endswith("session"):
             return Secrecy.LIKELY
+    if words[-2:] == ["secret", "id"]:  # of Vault; elsewhere the name of a secret
+        return Secrecy.LIKELY if name.isupper() else Secrecy.IF_RANDOM
     if not words or words[-1] in _ABOUT or words[-1] == "id":
         return Secrecy.NONE if "webhook" not in words else Secrecy.LIKELY
     is_shouted = name.isupper()
@@ -140,7 +142,7 @@ def _secrecy_of_word(words: list[str], index: int, is_shouted: bool) -> Secrecy:
     before = words[index - 1] if index else ""
     after = words[index + 1] if index + 1 < len(words) else ""
     is_last = not after or after in _HOLDERS
-    if word.endswith(_SECRET_ENDINGS) or word == "cred":
+    if word.endswith((*_SECRET_ENDINGS, "dockerconfigjson", "dockercfg")) or word == "cred":
         return Secrecy.CERTAIN
     if word in ("pwd", "pswd", "bindpw", "rootpw") and not after:
         return Secrecy.CERTAIN
@@ -156,11 +158,13 @@ def _secrecy_of_word(words: list[str], index: int, is_shouted: bool) -> Secrecy:
     if word in _SHORT and not after:
         return (
             Secrecy.LIKELY
-            if before or is_shouted or word in ("dsn", "sas", "pw")
+            if before or is_shouted or word in ("dsn", "sas", "pw", "psk")
             else Secrecy.IF_RANDOM
         )
     if word in ("webhook", "sessionid"):
         return Secrecy.LIKELY
+    if word == "keytab" and is_last:
+        return Secrecy.IF_RANDOM
     if word in ("sig", "signature", "tok", "hmac", "csrf", "xsrf") and not after:
         return Secrecy.IF_RANDOM
     return Secrecy.NONE
@@ -213,7 +217,7 @@ _PLACEHOLDER = lazy(
 _CODE = lazy(
     r"(?:os\.(?:environ|getenv)|(?:get)?env(?:iron)?\b[.(\[]|self\.[a-zA-Z_]|args\.[a-zA-Z_]"
     r"|(?:cfg|conf|config|options|opts|settings|kwargs|secrets)[.\[]|lambda\b|await\b"
-    r"|[\w.]{1,100}\([\w.,\s=]{0,100}\)?\Z"
+    r"|[\w.]{1,100}\([\w.,\s=]{0,100}\)?\Z|[a-z_][\w.]{0,60}\[[\w.,:' -]{1,60}\](?=\s|\Z)"
     r"|\w{0,40}(?:[Tt]ensor|Parameter|ndarray|array)\b|<(?:function|class|bound|built-in|module)\b"
     r"|<[\w.]{1,100} object at )"
 )

@@ -368,7 +368,7 @@ class Evidence:
     unanswered: Sequence[Unanswered] = ()  # connections between ranks
     dumped: bool = False  # stack dumps of others: samples without times, states and waits
 
-    @property
+    @cached_property
     def watched(self) -> float:
         """Seconds."""
         return max((seen.seconds for seen in self.ranks), default=0.0)

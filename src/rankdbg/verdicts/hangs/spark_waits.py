@@ -14,6 +14,8 @@ _WORKER = "/pyspark/worker.py"
 def settle(signs: Sequence[Sign]) -> list[Sign]:
     """The driver waits for these workers then, as ranks wait for each other: unless one of them is at
     work, which may take any time. Without a task, Java alone is at work, or nothing is."""
+    if not any(sign.rule.cause == IN_SPARK for sign in signs):
+        return [*signs]
     tasks = [sign for sign in signs if _runs_task(sign)]
     if not tasks or any(_works(sign) for sign in tasks):
         return [*signs]

@@ -46,7 +46,7 @@ def _concerned(case: Case, finding: Accusation, waiting: Sequence[Sign]) -> list
 def _of_chain(case: Case, finding: Accusation) -> list[Sign]:
     """The ranks through which its wait leads."""
     places = {party.place for party in _parties(finding)}
-    return [sign for sign in case.signs if place_of(sign.seen.rank) in places]
+    return [sign for sign in case.signs if place_of(sign.seen.rank) in places] if places else []
 
 
 def _parties(finding: Accusation) -> Iterator[Party]:
