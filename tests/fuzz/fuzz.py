@@ -70,7 +70,9 @@ class Trials:
 
     def run(self, generator: random.Random) -> None:
         while not self.is_over:
-            test = seed(generator.randrange(2**64))(SETTINGS(given(self._target.inputs())(self._try)))
+            test = seed(generator.randrange(2**64))(
+                SETTINGS(given(self._target.inputs())(self._try))
+            )
             try:
                 test()
             except Exception:

@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from random import Random
 
 from fuzzing import Target, short_form
 from mutations import changed_json
@@ -17,8 +16,8 @@ from rankdbg.node.roster import cards, entries
 from rankdbg.node.roster.card_files import read_card
 from rankdbg.node.roster.found_processes import Process
 from rankdbg.node.roster.labels import sound_labels
-from rankdbg.wire.decoding import decode
 from rankdbg.wire.answers import ProcessEntry
+from rankdbg.wire.decoding import decode
 
 LABELS = {
     **{"job": "train", "rank": 3, "world": 8, "local_rank": 3, "role": "policy", "engine": "ray"},

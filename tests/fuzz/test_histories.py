@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from fuzzing import Target, documented, shown_by, short_form
+from fuzzing import Target, documented, short_form, shown_by
 from mutations import changed_json, damaged
 from rankdbg.agent.history.ring import Ring
 from rankdbg.process import history_layout as layout

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from fuzzing import Target, shown_by, short_form
+from fuzzing import Target, short_form, shown_by
 from mutations import as_json, changed_document, damaged
 from rankdbg.investigations.confined import ConfinedFailed
 from rankdbg.investigations.dumps import recorder_dumps

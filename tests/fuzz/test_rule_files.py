@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from fuzzing import Target, shown_by, short_form
+from fuzzing import Target, short_form, shown_by
 from mutations import HOSTILE, mixed_lines
 from rankdbg.verdicts.rules.rule_files import own_texts, parse
 
@@ -24,28 +24,67 @@ RULES = [
     for rule in text.split(f"[[{kind}]]")[1:12]
 ]
 WORDS = (
-    *("[[failure]]", "[[phase]]", "[[hang]]", "[[x]]", "[failure]", "match", "unless", "=", '"', "'"),
+    *(
+        "[[failure]]",
+        "[[phase]]",
+        "[[hang]]",
+        "[[x]]",
+        "[failure]",
+        "match",
+        "unless",
+        "=",
+        '"',
+        "'",
+    ),
     *("['a']", "[[]]", "{}", "true", "nan", "inf", "1", "9" * 5000, "1979-05-27T07:32:00Z", '"""'),
     *("(?P<a>", "(a+)+$", "[", "\\", "(?i)", "{99999999}", "(?P<rank>\\\\d+)", "^", ".*", HOSTILE),
     *("mode = 'm'", "cause = 'c'", "fix = 'f'", "after = 3", "role = 'x'", "links = ['x']"),
 )
 
 
+# In a literal string, and in a regular expression.
+ODD_TEXTS = (
+    "|",
+    ".*",
+    "(?P<ranks>\\d+)",
+    "{",
+    "}",
+    "{rank}",
+    "(?P<x>a)",
+    "\\d+",
+    "^",
+    "$",
+    " ",
+    "é",
+)
+
+
 def rule_files(random: Random) -> bytes:
     texts = [random.choice(RULES) for _ in range(random.randint(1, 3))]
-    if random.random() < 0.5:
+    if random.random() < 0.3:
         return mixed_lines(random, texts, WORDS)
     return "\n".join(_changed(random, text) for text in texts).encode("utf-8", "surrogatepass")
 
 
 def _changed(random: Random, text: str) -> str:
-    """One of its lines gone, twice, or with another value."""
+    """One of its lines gone, twice, or with another value; or one of its texts longer, which mostly
+    leaves a valid rule."""
     lines = text.splitlines()
     place = random.randrange(len(lines))
     key = lines[place].partition("=")[0]
     word = random.choice(WORDS)
+    quote = lines[place].rfind("'") if "'" in lines[place] else lines[place].rfind('"')
+    if quote > 0 and random.random() < 0.7:
+        lines[place] = lines[place][:quote] + random.choice(ODD_TEXTS) + lines[place][quote:]
+        return "\n".join(lines)
     lines[place : place + 1] = random.choice(
-        [[], [lines[place]] * 2, [f"{key} = {word}"], [f"{key} = [{word!r}]"], [f'{key} = "{word}"']]
+        [
+            [],
+            [lines[place]] * 2,
+            [f"{key} = {word}"],
+            [f"{key} = [{word!r}]"],
+            [f'{key} = "{word}"'],
+        ]
     )
     return "\n".join(lines)
 

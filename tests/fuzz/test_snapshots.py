@@ -7,14 +7,21 @@ import tempfile
 from pathlib import Path
 from random import Random
 
-from fuzzing import Target, shown_by, short_form
+from fuzzing import Target, short_form, shown_by
 from mutations import changed_json, damaged
 from recorded_snapshot import FILES, HEAD
 
 VERBS = (
     *(["ps", "--all"], ["ps", "--json"], ["select", "all"], ["stacks", "--json"], ["why"]),
     *(["stacks", "--threads", "all", "--locals"], ["why", "--json"], ["collectives"], ["list"]),
-    *(["ask", "all", "timeout"], ["history"], ["diverge"], ["nan"], ["check"], ["history", "--json"]),
+    *(
+        ["ask", "all", "timeout"],
+        ["history"],
+        ["diverge"],
+        ["nan"],
+        ["check"],
+        ["history", "--json"],
+    ),
     *(["collectives", "--json"], ["ask", "all", "self", "--json"]),
 )
 

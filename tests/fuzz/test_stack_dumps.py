@@ -8,21 +8,48 @@ from pathlib import Path
 from random import Random
 
 from dump_texts import ALL, CUDA, FAULT, GDB, PYSPY, PYSTACK
-from fuzzing import Target, shown_by, short_form
+from fuzzing import Target, short_form, shown_by
 from mutations import HOSTILE, changed_json, mixed_lines
 from rankdbg.dumps.finding import find_processes
 
 TEXTS = (PYSPY, GDB, PYSTACK, FAULT, CUDA, ALL)
 WORDS = (
-    *("Process 4711: python train.py", "Python v3.11", 'Thread 4711 (idle): "MainThread"', "#0", "#1"),
+    *(
+        "Process 4711: python train.py",
+        "Python v3.11",
+        'Thread 4711 (idle): "MainThread"',
+        "#0",
+        "#1",
+    ),
     *("Thread 1 (Thread 0x7f (LWP 4713)", 'File "x.py", line 9, in f', "Traceback", "[New LWP 1]"),
-    *("== rank 5, pid 12, host gpu-3 ==", "3: ", "[rank3]:", "(W pid=3) ", "    ", "Locals:", HOSTILE),
-    *("Kernel Parent Dev Grid Status", "_PyEval_EvalFrameDefault", "line", "rank", "pid", "[{", "\ufeff"),
+    *(
+        "== rank 5, pid 12, host gpu-3 ==",
+        "3: ",
+        "[rank3]:",
+        "(W pid=3) ",
+        "    ",
+        "Locals:",
+        HOSTILE,
+    ),
+    *(
+        "Kernel Parent Dev Grid Status",
+        "_PyEval_EvalFrameDefault",
+        "line",
+        "rank",
+        "pid",
+        "[{",
+        "\ufeff",
+    ),
 )
 PYSPY_JSON = [
     [
         {
-            **{"pid": 4711, "thread_id": 139_652, "thread_name": "MainThread", "os_thread_id": 4711},
+            **{
+                "pid": 4711,
+                "thread_id": 139_652,
+                "thread_name": "MainThread",
+                "os_thread_id": 4711,
+            },
             **{"active": True, "owns_gil": False, "process_info": {"command_line": "python x.py"}},
             "frames": [
                 {"name": "step", "filename": "/job/x.py", "short_filename": "x.py", "line": 3}

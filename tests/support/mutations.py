@@ -28,7 +28,9 @@ ODD_VALUES: tuple[Any, ...] = (
     *(HOSTILE, "\n", "x" * 5_000, "é" * 300, "9" * 5_000, nested(49), nested(200)),
 )
 ODD_TEXTS = tuple(value for value in ODD_VALUES if isinstance(value, str))
-_CHARACTERS = "aZ09 _-.,:;=/\\()[]{}<>\"'*%#@\t\n\r\0\x1b\x7f\x85é²٣\u200b\u2028\u202e\ud83d😀\ufeff"
+_CHARACTERS = (
+    "aZ09 _-.,:;=/\\()[]{}<>\"'*%#@\t\n\r\0\x1b\x7f\x85é²٣\u200b\u2028\u202e\ud83d😀\ufeff"
+)
 
 
 def some_text(random: Random, most: int = 12) -> str:
@@ -120,7 +122,9 @@ def _similar(random: Random, old: Any) -> Any:
         return random.choice([-old, old * 1e9, old + 1, 0.0, math.inf, math.nan, 1e300])
     if isinstance(old, str):
         odd = [old * 3, old[: len(old) // 2], f"{old}\n", f" {old}", old.upper(), old[::-1]]
-        return random.choice([*odd, random.choice(ODD_TEXTS), some_text(random), _with(random, old)])
+        return random.choice(
+            [*odd, random.choice(ODD_TEXTS), some_text(random), _with(random, old)]
+        )
     if isinstance(old, list):
         return random.choice([[], old[:1], old[::-1], old * 2, old[1:], [old]])
     if isinstance(old, dict):
@@ -170,7 +174,9 @@ def _damaged_once(random: Random, data: bytes, tokens: Sequence[bytes]) -> bytes
             to = random.randint(0, len(data))
             return data[:to] + part + data[to:]
         case 6:
-            return head + bytes(each ^ 1 << random.randrange(8) for each in part[:8]) + part[8:] + tail
+            return (
+                head + bytes(each ^ 1 << random.randrange(8) for each in part[:8]) + part[8:] + tail
+            )
         case _:
             number = random.choice([0, 1, 127, 128, 255])
             return head + bytes([number]) * len(part) + tail
@@ -181,7 +187,9 @@ def _damaged_once(random: Random, data: bytes, tokens: Sequence[bytes]) -> bytes
 _ENDS = ("\n", "\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n3: ", "\n> ", "")
 
 
-def mixed_lines(random: Random, texts: Sequence[str], words: Sequence[str], most: int = 40) -> bytes:
+def mixed_lines(
+    random: Random, texts: Sequence[str], words: Sequence[str], most: int = 40
+) -> bytes:
     """Lines of these texts in any order, some with words and characters that are not theirs; or a part
     of one text as it is, damaged."""
     if random.random() < 0.3:

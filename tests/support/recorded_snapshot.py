@@ -14,5 +14,7 @@ FILES = {
 }
 HEAD = "snapshot.json"
 _saved = [json.loads(content) for name, content in FILES.items() if name != HEAD]
-QUESTIONS: list[tuple[dict[str, Any], Any]] = [(each["question"], each["answer"]) for each in _saved]
+QUESTIONS: list[tuple[dict[str, Any], Any]] = [
+    (each["question"], each["answer"]) for each in _saved
+]
 DUMPS = [json.loads(path.read_bytes()) for path in sorted(FIXTURES.glob("dumps/*.json"))]

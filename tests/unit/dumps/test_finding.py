@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dump_texts import ALL, CUDA, FAULT, GDB, PYSPY, PYSTACK
+from dump_texts import ALL, FAULT, GDB, PYSPY
 from rankdbg.dumps.finding import find_processes
 from rankdbg.dumps.native_frames import NativeFrame
 from rankdbg.dumps.pyspy_text import whole_path

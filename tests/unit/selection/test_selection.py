@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -295,6 +296,14 @@ def test_matches_alone() -> None:
         assert matches(parse(text), rank)
     for text in ("Trainer 0", "driver", "actor=x", "gen=2", "step=0"):
         assert not matches(parse(text), rank)
+
+
+def test_a_rank_without_a_number_is_in_no_range() -> None:
+    """It is not looked for from one end of the range to the other, which may be endless."""
+    begun = time.process_time()
+    assert not matches(parse("0:40000000"), make_rank(1))
+    assert matches(parse("0:40000000"), make_rank(1, 7))
+    assert time.process_time() - begun < 0.2
 
 
 # What is refused, and where the caret stands
