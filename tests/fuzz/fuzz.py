@@ -15,24 +15,29 @@ import argparse
 import hashlib
 import importlib
 import json
-import os
 import random
 import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "support")]
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE), str(ROOT / "tests/support")]
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: E402
 
-from fuzzing import Target
+from fuzzing import Target  # noqa: E402, after the path to it
 
-FOUND = HERE.parents[1] / "build/fuzz"
-BATCH = 1000  # inputs for one seed
+FOUND = ROOT / "build/fuzz"
+SECONDS = 300.0
+BATCH = 1000  # inputs for one seed of hypothesis, which remembers them all
+SMALLER_SECONDS = 5.0  # for each fault
 GRACE = 120.0  # seconds by the clock, beyond the share of a target
 SETTINGS = settings(
     max_examples=BATCH,
@@ -40,11 +45,26 @@ SETTINGS = settings(
     deadline=None,
     derandomize=False,
     phases=[Phase.generate],
-    report_multiple_bugs=False,
     suppress_health_check=[*HealthCheck],
 )
 
 
+@dataclass
+class Outcome:
+    """Of one target. `found`: what was raised and where -> the file with the input."""
+
+    inputs: int = 0
+    seconds: float = 0.0
+    found: dict[str, str] = field(default_factory=dict)
+
+    def line(self, name: str) -> str:
+        rate = self.inputs / max(0.001, self.seconds)
+        count = len(self.found)
+        what = f"{count} fault{'s' if count > 1 else ''}" if count else "nothing found"
+        return f"{name:12} {self.inputs:8} inputs {self.seconds:6.1f} s {rate:7.0f}/s  {what}"
+
+
+@cache
 def targets() -> dict[str, Target]:
     modules = [importlib.import_module(path.stem) for path in sorted(HERE.glob("test_*.py"))]
     return {target.name: target for module in modules for target in module.TARGETS}
@@ -61,151 +81,144 @@ class Trials:
         self._end = time.monotonic() + seconds
         self._current = FOUND / f"{target.name}.current"
         self.count = 0
-        self.failing: dict[str, bytes] = {}  # by the place of the fault; the smallest input
-        self._known: set[str] = set()  # places that were made small already
+        self.failing: dict[str, bytes] = {}  # by what was raised and where; the shortest input
 
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() > self._end
-
-    def run(self, generator: random.Random) -> None:
-        while not self.is_over:
-            test = seed(generator.randrange(2**64))(
-                SETTINGS(given(self._target.inputs())(self._try))
-            )
-            try:
-                test()
-            except Exception:
-                # The fault, or that hypothesis wonders why it is gone: the time was over.
-                self._known = {*self.failing}
+    def run(self, number: int) -> None:
+        generator = random.Random(number)
+        while not self._is_over():
+            test = SETTINGS(given(self._target.inputs())(self._try))
+            seed(generator.randrange(2**64))(test)()
         self._current.unlink(missing_ok=True)
 
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._end
+
     def _try(self, data: bytes) -> None:
-        if self.is_over:
+        if self._is_over():
             return
         self.count += 1
         self._current.write_bytes(data)  # of a process that is killed nothing else is left
-        try:
-            self._target.try_one(data)
-        except Exception as error:
-            place = place_of(error)
-            if place not in self.failing or len(data) < len(self.failing[place]):
-                self.failing[place] = data
-            if place not in self._known:
-                raise
+        place = fault_of(self._target, data)
+        if place and len(data) < len(self.failing.get(place, data + b"-")):
+            self.failing[place] = data
 
 
-def place_of(error: BaseException) -> str:
-    """The innermost line of rankdbg, and what was raised there."""
-    place: TracebackType | None = error.__traceback__
+def fault_of(target: Target, data: bytes) -> str:
+    """What was raised, and the innermost line of rankdbg or its tests; empty if all is well."""
+    try:
+        target.try_one(data)
+    except Exception as error:
+        return f"{type(error).__name__} in {_innermost(error.__traceback__)}"
+    return ""
+
+
+def _innermost(place: TracebackType | None) -> str:
     found = ""
     while place is not None:
         path = Path(place.tb_frame.f_code.co_filename)
-        if "rankdbg" in path.parts or HERE in path.parents or HERE.parent in path.parents:
+        if ROOT in path.parents and ".venv" not in path.parts:
             found = f"{path.name}:{place.tb_lineno}"
         place = place.tb_next
-    return f"{type(error).__name__} in {found}"
+    return found
 
 
-def run_one(name: str, seconds: float, number: int) -> None:
-    """Prints a line of JSON."""
-    began, computed = time.monotonic(), time.process_time()
-    trials = Trials(targets()[name], seconds)
-    trials.run(random.Random(number))
-    found = {place: _save(name, data) for place, data in trials.failing.items()}
-    print(
-        json.dumps(
-            {
-                "inputs": trials.count,
-                "seconds": time.monotonic() - began,
-                "computed": time.process_time() - computed,
-                "found": found,
-            }
-        )
-    )
+def smaller(data: bytes, fails: Callable[[bytes], bool], seconds: float = SMALLER_SECONDS) -> bytes:
+    """Without what the fault does not need: halves, quarters and so on, down to single bytes."""
+    end, size = time.monotonic() + seconds, max(1, len(data) // 2)
+    while size:
+        start = 0
+        while start < len(data) and time.monotonic() < end:
+            without = data[:start] + data[start + size :]
+            if fails(without):
+                data = without
+            else:
+                start += size
+        size //= 2
+    return data
+
+
+def run_one(target: Target, seconds: float, number: int) -> Outcome:
+    began = time.monotonic()
+    trials = Trials(target, seconds)
+    trials.run(number)
+    outcome = Outcome(trials.count, time.monotonic() - began)
+    for place, data in trials.failing.items():
+        small = smaller(data, lambda part, place=place: fault_of(target, part) == place)
+        outcome.found[place] = _save(target.name, small)
+    return outcome
 
 
 def _save(name: str, data: bytes) -> str:
     path = FOUND / f"{name}-{hashlib.sha256(data).hexdigest()[:10]}.bin"
     path.write_bytes(data)
-    return str(path.relative_to(HERE.parents[1]))
+    return str(path.relative_to(ROOT))
 
 
 # --- all of them --------------------------------------------------------------------------
 
 
 def run_all(names: list[str], seconds: float, number: int) -> int:
-    FOUND.mkdir(parents=True, exist_ok=True)
-    print(f"seed {number}: make fuzz SEED={number} tries the same inputs first", flush=True)
-    lines, status = [], 0
+    print(f"seed {number}; make fuzz SEED={number} begins with the same inputs", flush=True)
+    lines = []
     for name in names:
-        said = _in_a_process(name, seconds / len(names), number)
-        rate = said["inputs"] / max(0.001, said["seconds"])
-        faults = len(said["found"])
-        what = f"{faults} fault{'s' * (faults > 1)}" if faults else "nothing found"
-        lines.append(
-            f"{name:12} {said['inputs']:8} inputs {said['seconds']:6.1f} s {rate:7.0f}/s  {what}"
-        )
-        print(lines[-1], flush=True)
-        for place, path in said["found"].items():
-            status = 1
-            lines.append(f"  {place}: make fuzz REPLAY={path}")
-            print(lines[-1], flush=True)
+        outcome = _in_a_process(name, seconds / len(names), number)
+        lines.append(outcome.line(name))
+        lines += [f"  {what}: make fuzz REPLAY={path}" for what, path in outcome.found.items()]
+        print(lines[-1 - len(outcome.found)], flush=True)
     print("", *lines, sep="\n")
-    return status
+    return int(any("REPLAY=" in line for line in lines))
 
 
-def _in_a_process(name: str, seconds: float, number: int) -> dict[str, object] | dict:  # type: ignore[type-arg]
-    words = [sys.executable, __file__, "--one", name, "--seconds", f"{seconds}"]
+def _in_a_process(name: str, seconds: float, number: int) -> Outcome:
+    words = [sys.executable, __file__, "--one", "--seconds", f"{seconds}", "--seed", f"{number}"]
     began = time.monotonic()
     try:
         ended = subprocess.run(
-            [*words, "--seed", f"{number}"],
-            stdout=subprocess.PIPE,
-            text=True,
-            timeout=seconds + GRACE,
+            [*words, name], stdout=subprocess.PIPE, text=True, timeout=seconds + GRACE
         )
         last = ended.stdout.strip().rpartition("\n")[2]
-        if not ended.returncode and last.startswith("{"):
-            return json.loads(last)
-        why = f"the process ended with status {ended.returncode}"
+        if not ended.returncode:
+            return Outcome(**json.loads(last))
+        why = f"exit status {ended.returncode} of the process"
     except subprocess.TimeoutExpired:
-        why = f"no answer {GRACE:g} s after the end"
+        why = f"no end within {GRACE:g} s after its time"
     current = FOUND / f"{name}.current"
     saved = _save(name, current.read_bytes()) if current.exists() else "(before the first input)"
-    return {"inputs": 0, "seconds": time.monotonic() - began, "found": {why: saved}}
+    return Outcome(0, time.monotonic() - began, {why: saved})
 
 
 def replay(path: Path) -> int:
-    name = path.name.rpartition("-")[0] or path.stem
+    """With the whole traceback."""
     data = path.read_bytes()
-    print(f"{name}: {len(data)} bytes: {data[:300]!r}")
+    print(f"{len(data)} bytes: {data[:300]!r}")
     try:
-        targets()[name].try_one(data)
+        targets()[path.name.rpartition("-")[0]].try_one(data)
     except Exception:
         traceback.print_exc()
         return 1
-    print("no fault")
+    print("nothing found")
     return 0
 
 
 def main() -> int:
-    every = targets()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", metavar="TARGET", nargs="*", choices=[*every, []])
-    parser.add_argument("--seconds", type=float, default=300.0)
+    parser.add_argument("names", metavar="TARGET", nargs="*", help=", ".join(targets()))
+    parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
-    parser.add_argument("--replay", type=Path, metavar="FILE")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--replay", type=Path, metavar="FILE", help="try one saved input again")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in targets()]:
+        parser.error(f"unknown target {unknown[0]}; there are {', '.join(targets())}")
     if options.replay:
         return replay(options.replay)
+    FOUND.mkdir(parents=True, exist_ok=True)
     if options.one:
-        run_one(options.one, options.seconds, options.seed)
+        (name,) = options.names
+        print(json.dumps(asdict(run_one(targets()[name], options.seconds, options.seed))))
         return 0
-    return run_all(options.names or [*every], options.seconds, options.seed)
+    return run_all(options.names or [*targets()], options.seconds, options.seed)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("RANKDBG_TRACEBACK", "1")
     sys.exit(main())

@@ -66,6 +66,6 @@ def check_verb(data: bytes) -> None:
 
 TARGETS = [
     Target("ring", histories, check_layout, 100),
-    Target("histories", histories, check_verb, 30),
+    Target("histories", histories, check_verb, 12),
 ]
 test_ring, test_histories = map(short_form, TARGETS)

@@ -132,5 +132,5 @@ def check(data: bytes) -> None:
         shown_by(*VERBS[int(verb)], folder)
 
 
-TARGETS = [Target("logs", logs, check, 40)]
+TARGETS = [Target("logs", logs, check, 30)]
 (test_logs,) = map(short_form, TARGETS)

@@ -194,6 +194,6 @@ def check_lines(data: bytes) -> None:
 
 TARGETS = [
     Target("mcp", calls, check_call, 100),
-    Target("mcp-lines", lines, check_lines, 60),
+    Target("mcp-lines", lines, check_lines, 40),
 ]
 test_mcp, test_mcp_lines = map(short_form, TARGETS)

@@ -109,7 +109,7 @@ def tab_messages(random: Random) -> bytes:
 
 
 TARGETS = [
-    Target("pages", snapshots, check_page, 30),
+    Target("pages", snapshots, check_page, 20),
     Target("tabs", tab_messages, check_tab, 60),
 ]
 test_pages, test_tabs = map(short_form, TARGETS)

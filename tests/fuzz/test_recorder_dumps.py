@@ -70,6 +70,6 @@ def check_verb(data: bytes) -> None:
 
 TARGETS = [
     Target("dumps", dumps, check_reading, 300),
-    Target("collectives", dumps, check_verb, 30),
+    Target("collectives", dumps, check_verb, 20),
 ]
 test_dumps, test_collectives = map(short_form, TARGETS)

@@ -66,5 +66,5 @@ def check(data: bytes) -> None:
         assert {rank.process for rank in again} == {rank.process for rank in found}
 
 
-TARGETS = [Target("selections", selections, check, 1000)]
+TARGETS = [Target("selections", selections, check, 600)]
 (test_selections,) = map(short_form, TARGETS)

@@ -83,7 +83,7 @@ def check_finding(data: bytes) -> None:
 
 
 TARGETS = [
-    Target("stacks", texts, check_verbs, 60),
-    Target("dump-texts", texts, check_finding, 400),
+    Target("stacks", texts, check_verbs, 40),
+    Target("dump-texts", texts, check_finding, 200),
 ]
 test_stacks, test_dump_texts = map(short_form, TARGETS)

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from fuzzing import Target, documented, short_form
-from mutations import changed_json, damaged, mixed_lines, some_bytes
+from mutations import as_json, changed_document, changed_json, damaged, mixed_lines, some_bytes
 from rankdbg import wire
 from rankdbg.clusters.transport import sending
 from rankdbg.clusters.transport.channel import Conversation, plain_opening
@@ -178,10 +178,37 @@ def check_answer(data: bytes) -> None:
 
 RANKS = [ProcessKey("node-1", pid, start) for pid, start in ((27054, 48707), (27055, 48708))]
 
-TARGETS = [
-    Target("messages", lines_of_messages, check_messages, 1000),
-    Target("nodes", lines_of_node, check_node, 1000),
-    Target("streams", lines_of_stream, check_stream, 1000),
-    Target("answers", lambda random: changed_json(random, ANSWERS), check_answer, 500),
+# --- any type -----------------------------------------------------------------------------
+
+KINDS: list[Any] = [
+    answers.OfRanks,
+    *dict.fromkeys(answer_type(question) for question in {**ASKED, **BY_AGENT}.values()),
 ]
-test_messages, test_nodes, test_streams, test_answers = map(short_form, TARGETS)
+
+
+def values(random: Random) -> bytes:
+    """The number of a type, and a part of some answer."""
+    value = changed_document(random, [answer for _, answer in QUESTIONS], 2)
+    while isinstance(value, (dict, list)) and value and random.random() < 0.7:
+        value = random.choice([*value.values()] if isinstance(value, dict) else value)
+    return as_json([random.randrange(len(KINDS)), value])
+
+
+def check_decoder(data: bytes) -> None:
+    try:
+        number, value = json.loads(data)
+        kind = KINDS[number]
+    except (ValueError, TypeError, IndexError, RecursionError):
+        return
+    with documented(BadField):
+        decode(kind, value)
+
+
+TARGETS = [
+    Target("messages", lines_of_messages, check_messages, 600),
+    Target("nodes", lines_of_node, check_node, 300),
+    Target("streams", lines_of_stream, check_stream, 400),
+    Target("decoder", values, check_decoder, 400),
+    Target("answers", lambda random: changed_json(random, ANSWERS), check_answer, 300),
+]
+test_messages, test_nodes, test_streams, test_decoder, test_answers = map(short_form, TARGETS)

@@ -6,6 +6,7 @@ import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 SECONDS = 10.0  # of processor time
 MEMORY = 1 << 30  # of address space, beyond what the process has
@@ -27,8 +28,8 @@ def bounded() -> Iterator[None]:
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         yield
-    except TooSlow:
-        raise AssertionError(f"more than {SECONDS:g} s of processor time") from None
+    except TooSlow as slow:
+        raise AssertionError(f"more than {SECONDS:g} s of processor time, at {slow}") from slow
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, handler)
@@ -37,8 +38,8 @@ def bounded() -> Iterator[None]:
     assert grown < GROWTH, f"{grown >> 20} MiB of memory for one input"
 
 
-def _interrupt(*_: object) -> None:
-    raise TooSlow
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    raise TooSlow(f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else "")
 
 
 def _address_space() -> int:

@@ -679,20 +679,3 @@ def test_pick_by_hand(sizes: dict[str, int], terms: dict[str, list[tuple[str, ra
     else:
         with pytest.raises(SelectionError):
             numbers(text, roster)
-
-
-words = "ranks ( ) , ; = : - * all ' \" 0 3 99 tp role rank policy gen step actor last [ ٣ pid state no\u00a0agent"
-pieces = st.sampled_from([*words.split(" "), " ", "\t", "\n", "\u3000", "\x00"])
-
-
-@given(st.text(max_size=40) | st.lists(pieces, max_size=14).map("".join))
-@settings(max_examples=300, deadline=None)
-def test_any_text(text: str) -> None:
-    """Any text is a selection that picks ranks, or an error that lies within the text."""
-    for roster in (ROSTER, ROLES):
-        try:
-            assert pick(parse(text), roster)
-        except SelectionError as error:
-            assert 0 <= error.start <= error.end <= len(text)
-            assert len(error.text) == len(text)
-            assert error.start < error.end or error.start == len(text)
