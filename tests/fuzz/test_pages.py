@@ -6,38 +6,17 @@ from __future__ import annotations
 import json
 import tempfile
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 
 from browser_tabs import refusals_of
 from fuzzing import Target, check_visible, short_form, shown_by
 from mutations import HOSTILE, changed_json
+from page_elements import Elements, refuse_constant
 from recorded_snapshot import FILES, SNAPSHOT
 
 # From which a page is made; the others are those of `rankdbg why`.
 PAGES = {"collectives": "collectives", "history": "history", "roster": "diverge"}
-
-
-class Elements(HTMLParser):
-    """The elements of a page, and the text of its document."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.document = ""
-        self._inside = False
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self._inside = ("id", "document") in attrs
-
-    def handle_endtag(self, tag: str) -> None:
-        self._inside = False
-
-    def handle_data(self, data: str) -> None:
-        self.document += data if self._inside else ""
 
 
 @cache
@@ -82,12 +61,8 @@ def check_elements(page: str) -> None:
     elements = Elements(page)
     assert elements.tags == usual_tags()
     assert not {*elements.document} & {*"<>&\u2028\u2029"}
-    document = json.loads(elements.document, parse_constant=_refuse)
+    document = json.loads(elements.document, parse_constant=refuse_constant)
     check_visible(json.dumps(document, ensure_ascii=False))
-
-
-def _refuse(constant: str) -> None:
-    raise AssertionError(f"{constant} is not JSON")
 
 
 # --- the live page ------------------------------------------------------------------------

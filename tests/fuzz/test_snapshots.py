@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from pathlib import Path
 from random import Random
@@ -26,6 +27,10 @@ VERBS = (
 )
 
 
+# As ranks write it that save their uncaught exceptions: answers of all folders are merged.
+OF_PROCESSES = json.dumps({**json.loads(FILES[HEAD]), "nodes": {}}).encode()
+
+
 def snapshots(random: Random) -> bytes:
     """The words of a verb, and each changed file: a line with its name, and its content without any
     end of a line."""
@@ -37,6 +42,8 @@ def snapshots(random: Random) -> bytes:
         else:
             content = changed_json(random, [json.loads(FILES[name])]).replace(b"\n", b" ")
         parts += [name.encode(), content]
+    if random.random() < 0.15:
+        parts += [HEAD.encode(), OF_PROCESSES]
     return b"\n".join(parts)
 
 
@@ -50,6 +57,9 @@ def written(data: bytes, folder: str) -> tuple[list[str], Path]:
     for named, content in zip(parts[::2], parts[1::2], strict=False):
         if named.decode("utf-8", "replace") in FILES:
             (place / named.decode()).write_bytes(content)
+    if OF_PROCESSES in parts:
+        (place / "nodes/0-node-1/roster-1.json").rename(place / "nodes/0-node-1/roster.json")
+        shutil.copytree(place / "nodes/0-node-1", place / "nodes/1-node-1")
     return json.loads(words), place
 
 
