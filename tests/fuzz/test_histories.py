@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 from functools import cache
@@ -10,9 +11,13 @@ from random import Random
 
 from fuzzing import Target, documented, short_form, shown_by
 from mutations import changed_json, damaged
+from rankdbg import wire
 from rankdbg.agent.history.ring import Ring
+from rankdbg.node import history_files
 from rankdbg.process import history_layout as layout
 from rankdbg.process.history_layout import BadHistory, History, identity_in
+from rankdbg.wire.decoding import decode
+from rankdbg.wire.node_answers import Histories
 
 SIZE = layout.LEAST
 IDENTITY = {
@@ -57,6 +62,14 @@ def check_layout(data: bytes) -> None:
         assert len([*history.digests()]) <= len(data) // layout.DIGEST.size
 
 
+def check_node(data: bytes) -> None:
+    """What a node says of such a file is valid, and it says it of the file beside it too."""
+    for steps, last in ((None, 0), (None, 5), ((1, 2), 0)):
+        files = [("4711-99.history", io.BytesIO(data)), ("4712-99.history", io.BytesIO(written()))]
+        said = wire.decode(wire.encode(history_files.read(files, "", [], steps, last)))
+        assert len(decode(Histories, said).histories) >= 1
+
+
 def check_verb(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "4712-99.history").write_bytes(written())
@@ -66,6 +79,7 @@ def check_verb(data: bytes) -> None:
 
 TARGETS = [
     Target("ring", histories, check_layout, 100),
-    Target("histories", histories, check_verb, 12),
+    Target("history-files", histories, check_node, 60),
+    Target("histories", histories, check_verb, 6),
 ]
-test_ring, test_histories = map(short_form, TARGETS)
+test_ring, test_history_files, test_histories = map(short_form, TARGETS)

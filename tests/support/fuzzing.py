@@ -68,6 +68,7 @@ def shown_by(*words: object) -> str:
         except RankdbgError as error:
             print_error(error)
     shown = out.getvalue() + err.getvalue()
+    assert "internal error" not in shown, shown  # of a node process, which says so to its client
     check_visible(shown)
     return shown
 

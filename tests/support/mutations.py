@@ -220,7 +220,9 @@ def _line(random: Random, line: str, words: Sequence[str]) -> str:
 
 
 def _other_numbers(random: Random, line: str) -> str:
-    odd = ("-1", "0", "9" * 30, "18446744073709551616", "1e999", "²", "٣", "0x", "")
+    """Some of its digits; Python refuses to read a number of 5,000."""
+    odd = ("-1", "0", "9" * 30, "9" * 5_000, "18446744073709551616", "1e999", "²", "٣", "0x", "")
+    share = random.choice((0.05, 0.3))
     return "".join(
-        random.choice(odd) if each.isdigit() and random.random() < 0.3 else each for each in line
+        random.choice(odd) if each.isdigit() and random.random() < share else each for each in line
     )
