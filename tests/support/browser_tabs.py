@@ -37,6 +37,11 @@ def refusals_of(messages: list[str], target: str) -> list[str]:
         with connect(target) as job:
             tab = Tab(socket, Board(), 0.0, job.of(None))
             (ended,) = await asyncio.gather(tab._read(), return_exceptions=True)
+            questions = tab._questions
+            while questions._asked:  # in threads, which tell this loop
+                await asyncio.sleep(0.001)
+            problems = [answer["problem"] for answer in questions._answers.values()]
+            failed += [problem for problem in problems if "internal error" in problem]
         return [*failed, type(ended).__name__]
 
     return asyncio.run(talk())
