@@ -38,25 +38,25 @@ def plain_opening(node: str, scope: Mapping[str, Any]) -> Opening:
 
 
 @dataclass(frozen=True)
-class ReportedError:
+class NodeError:
     what: str = "no response"
     hint: str = ""
 
 
 @dataclass(frozen=True)
-class Reply:
+class NodeMessage:
     """What each message of a node may have beside an answer, which the question's type decodes."""
 
     id: int | None = None
-    error: ReportedError = ReportedError()
+    error: NodeError = NodeError()
     lacks: str = ""
 
 
-def _read_reply(line: bytes) -> tuple[wire.Message, Reply]:
+def _read_message(line: bytes) -> tuple[wire.Message, NodeMessage]:
     """Raises WireError."""
     message = wire.unpacked(wire.decode(line))
     try:
-        return message, decode(Reply, message)
+        return message, decode(NodeMessage, message)
     except BadField as error:
         raise WireError(f"invalid message: {error}") from None
 
@@ -88,7 +88,7 @@ class AskedQuestion:
             self._conversation.forget(self._ident)
         if "answer" in reply:
             return reply["answer"]
-        what = decode(Reply, reply).error.what
+        what = decode(NodeMessage, reply).error.what
         raise self._conversation.failure or NodeFailed(f"{self._conversation.node}: {what}")
 
     def _wait(self, seconds: float) -> wire.Message:
@@ -116,7 +116,7 @@ class AskedQuestion:
             raise NodeFailed(f"{conversation.node} did not open a stream in time") from None
         if "opened" not in reply:
             conversation.forget(self._ident)
-            raise conversation.failure or NodeFailed(decode(Reply, reply).error.what)
+            raise conversation.failure or NodeFailed(decode(NodeMessage, reply).error.what)
         return Stream(self.reply, self._send_more, self._end_stream), reply["opened"]
 
     def _send_more(self, message: wire.Message) -> None:
@@ -192,7 +192,7 @@ class Conversation:
             if self._opening is not None:
                 self._open_further(line)
                 return
-            message, reply = _read_reply(line)
+            message, reply = _read_message(line)
             waiting = self._waiting.get(reply.id or 0)
             if "coming" in message:
                 self._coming = time.monotonic()
@@ -223,7 +223,7 @@ class Conversation:
             # Output of a login script may come first.
             self.noise = (self.noise + line + b"\n")[-_NOISE_BYTES:]
             return
-        message, reply = _read_reply(line)
+        message, reply = _read_message(line)
         self._alive = time.monotonic()
         if "coming" in message:  # over a slow connection, receiving takes time
             return
