@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from bounds import bounded
+from page_elements import refuse_constant
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends import cli
 from rankdbg.frontends.standard_streams import guarded
@@ -70,6 +72,8 @@ def shown_by(*words: object) -> str:
     shown = out.getvalue() + err.getvalue()
     assert "internal error" not in shown, shown  # of a node process, which says so to its client
     check_visible(shown)
+    if "--json" in words and out.getvalue():
+        json.loads(out.getvalue(), parse_constant=refuse_constant)
     return shown
 
 
