@@ -9,7 +9,7 @@ INSTALL := $(BIN)/pip install --quiet --constraint $(PINS)
 WORKERS := -n 4 --dist loadfile --no-loadscope-reorder
 GATE = $(BIN)/python tests/gate.py $(WORKERS)
 
-.PHONY: help demo check unit test test-all gate compiled lint coverage bench format docs reference gallery transcripts screenshots page pins clean
+.PHONY: help demo check unit test test-all gate compiled lint coverage fuzz bench format docs reference gallery transcripts screenshots page pins clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -62,6 +62,12 @@ coverage: $(VENV)/.tested-with ## run all tests, and show which lines of src the
 format: $(VENV)/.checked-with ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Of the command line: SECONDS is a variable of shells.
+FUZZ := $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) \
+  $(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY)) $(TARGETS)
+fuzz: $(VENV)/.checked-with ## random inputs for all readers, for 5 minutes; SECONDS=60 TARGETS="dap mcp" REPLAY=FILE
+	@$(BIN)/python tests/fuzz/fuzz.py $(FUZZ)
 
 bench: $(VENV)/.tested-with ## all benchmarks, each with the peer's figure
 	@for each in benchmarks/[a-z]*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done

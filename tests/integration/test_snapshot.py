@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import os
-import random
 import shutil
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jobs import Job, rankdbg
-from rankdbg.frontends import cli
-from waiting import TEST_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -185,73 +179,6 @@ def test_damage_is_named(saved: Path, damage) -> None:
     assert result.returncode == 2, result.stdout
     assert words in result.stderr
     assert "Traceback" not in result.stderr
-
-
-VALUES = (None, "x", 1, -1.5, [], {}, [None], {"a": 1}, True, 10**30)
-LOOKS = (
-    ("ps", "--all"),
-    ("ps", "--json"),
-    ("select", "all"),
-    ("stacks", "--threads", "all", "--locals"),
-    ("why",),
-    ("collectives",),
-    ("ask", "all", "loss"),
-    ("list",),
-)
-
-
-def places(value: object, place: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Of each value in a document: of a list the first two are enough."""
-    yield place
-    inside = value.items() if isinstance(value, dict) else ()
-    if isinstance(value, list):
-        inside = enumerate(value[:2])
-    for key, item in inside:
-        yield from places(item, (*place, key))
-
-
-def changed(document: object, place: tuple[object, ...], new: object) -> object:
-    """With another value there; `...`: with none."""
-    copy = json.loads(json.dumps(document))
-    if not place:
-        return None if new is ... else new
-    holder = copy
-    for key in place[:-1]:
-        holder = holder[key]
-    if new is ...:
-        del holder[place[-1]]
-    else:
-        holder[place[-1]] = new
-    return copy
-
-
-@pytest.mark.extra
-@pytest.mark.slow
-@pytest.mark.timeout(2 * TEST_SECONDS)
-def test_damage_anywhere(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is missing from a snapshot, or is something else: each verb shows what there is, or
-    says in one sentence that it is damaged. 1,000 of all changes."""
-    monkeypatch.setenv("RANKDBG_TRACEBACK", "1")
-    changes = [
-        (path, place, new)
-        for path in sorted(saved.rglob("*.json"))
-        for place in places(json.loads(path.read_text()))
-        if not (path.name.startswith("environment") and len(place) > 5)
-        for new in (..., *VALUES)
-    ]
-    assert len(changes) > 3000
-    chosen = random.Random(7)  # the same changes in every run
-    for path, place, new in chosen.sample(changes, 1000):
-        before = path.read_text()
-        path.write_text(json.dumps(changed(json.loads(before), place, new)))
-        words = chosen.choice(LOOKS)
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            try:
-                status = cli.main([*words, "-t", f"snapshot:{saved}"])
-            except Exception as error:
-                raise AssertionError(f"{words} with {new!r} at {path.name} {place}") from error
-        assert status in (0, 1, 2), (words, path.name, place, new)
-        path.write_text(before)
 
 
 def test_a_folder_outside_is_not_read(saved: Path) -> None:

@@ -56,6 +56,7 @@ def _work(work: Callable[[], Any], write: int, seconds: float, memory: int) -> N
     """Runs in the child and never returns."""
     try:
         _limit(seconds, memory)
+        _silence()
         try:
             result = True, work()
         except ConfinedFailed as refused:
@@ -67,6 +68,13 @@ def _work(work: Callable[[], Any], write: int, seconds: float, memory: int) -> N
             marshal.dump(result, file)
     finally:
         os._exit(1)
+
+
+def _silence() -> None:
+    """CPython prints a line where an unpickler runs out of memory in the middle of a bytearray."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
 
 
 def _limit(seconds: float, memory: int) -> None:

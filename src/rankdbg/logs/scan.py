@@ -39,6 +39,9 @@ ENDING_OF_MANY, IN_VAIN_OF_MANY = 4 << 10, 40  # where files of many ranks tell 
 MOST_SOUGHT = 256  # combinations of full patterns that are kept
 OUT_OF_TIME = "not read completely in time"
 
+MOST_DIGITS = 1000  # Python refuses to read a number of more than 4,300
+SHOWN_DIGITS = 20
+_ENDLESS_NUMBER = re.compile(rb"\d{%d,}" % MOST_DIGITS)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -413,7 +416,14 @@ class _Reading:
 
 
 def _text(raw: bytes) -> str:
-    return _ANSI.sub(b"", raw).decode("utf-8", "replace")
+    raw = _ANSI.sub(b"", raw)
+    if len(raw) > MOST_DIGITS:
+        raw = _ENDLESS_NUMBER.sub(_first_digits, raw)
+    return raw.decode("utf-8", "replace")
+
+
+def _first_digits(number: re.Match[bytes]) -> bytes:
+    return number[0][:SHOWN_DIGITS] + b"..."
 
 
 def _newlines(buffer: bytes, start: int, end: int) -> int:

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from rankdbg.node.machine import processes
 from rankdbg.node.roster import containers
+from rankdbg.node.roster.labels import is_number, sound_labels
 from rankdbg.process import rendezvous
 from rankdbg.process.history_layout import (
     FOLDER,
@@ -41,12 +42,12 @@ def read(
         try:
             # Files of other jobs are not read beyond their headers.
             header = file.read(HEADER_BYTES)
-            identity = json.loads(identity_in(header) or b"{}")
-            who, labels = _who(identity, path), identity.get("labels") or {}
+            identity = _identity(header)
+            who, labels = _who(identity, path), identity["labels"]
             if job and job != labels.get("job") and who["process"] not in known:
                 continue
             history = History(header + file.read())
-        except (BadHistory, ValueError, AttributeError, OSError) as error:
+        except (BadHistory, OSError) as error:
             damaged.append(f"{path}: {error}")
             continue
         digests = [*history.digests()]
@@ -104,8 +105,24 @@ def _files_in(place: str, folder: int) -> Iterator[tuple[str, IO[bytes]]]:
         os.close(folder)
 
 
+def _identity(header: bytes) -> dict[str, Any]:
+    """Raises BadHistory."""
+    try:
+        said = json.loads(identity_in(header) or b"{}")
+    except (ValueError, RecursionError):
+        said = None
+    match said:
+        case {"pid": pid, "start": start, "labels": dict(labels)} if is_number(pid) and is_number(
+            start
+        ):
+            return {**said, "labels": sound_labels(labels)}
+        case {} if not said:  # its rank had no time to say it
+            return {"labels": {}}
+    raise BadHistory("its header is damaged: it does not say whose it is")
+
+
 def _who(identity: Mapping[str, Any], path: str) -> dict[str, Any]:
-    pid, start = int(identity.get("pid") or 0), int(identity.get("start") or 0)
+    pid, start = identity.get("pid", 0), identity.get("start", 0)
     contained = rendezvous.pid_of_root(path)
     return {
         "process": (contained or pid, start),

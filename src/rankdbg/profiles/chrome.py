@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from rankdbg.profiles.documents import Profile, Weighted
+from rankdbg.profiles.documents import Profile, Weighted, amount
 from rankdbg.profiles.trace_events import TraceEvents, find_base
 from rankdbg.types import Frame, Rank
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+# Viewers know neither NaN nor Infinity: an event with one is left out.
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 _GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 _OPERATORS = ("cpu_op", "user_annotation")
@@ -100,7 +101,7 @@ class _Rewriter:
         phase, pid = event.get("ph"), event.get("pid")
         if not isinstance(pid, int):  # metadata of the profiler
             if event.get("cat") == "Trace":
-                self._window = float(event.get("dur", 0.0))
+                self._window = amount(event.get("dur", 0.0))
             return
         if phase == "M":
             # Processes without events, such as unused GPUs, are omitted.
@@ -113,7 +114,7 @@ class _Rewriter:
         self._note(event)
         event["pid"] = self._processes[pid]
         if (begun := event.get("ts")) is not None:
-            event["ts"] = round(float(begun) + self._shift, 3)
+            event["ts"] = round(amount(begun) + self._shift, 3)
         if phase in _FLOWS and isinstance(event.get("id"), int):
             event["id"] += self._index * _FLOW_IDS
         self.events += 1
@@ -135,11 +136,11 @@ class _Rewriter:
         kind = event.get("cat")
         if event.get("ph") != "X" or kind not in (*_GPU, *_OPERATORS):
             return
+        begin, duration = amount(event["ts"]), amount(event.get("dur", 0.0))
         pid, tid = event.get("pid"), event.get("tid")
         track = self._tracks.get((pid, tid))
         if track is None:
             track = self._tracks[pid, tid] = _track(event)
-        begin, duration = float(event["ts"]), float(event.get("dur", 0.0))
         track.intervals.append((begin, duration, str(event.get("name"))))
         self._begin, self._end = min(self._begin, begin), max(self._end, begin + duration)
 

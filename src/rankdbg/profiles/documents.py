@@ -8,6 +8,18 @@ from typing import Any, NamedTuple
 
 from rankdbg.types import Frame, Rank
 
+# Of samples, bytes and microseconds since 1970; sums of such numbers are numbers.
+_MOST = 1e21
+
+
+def amount(value: Any) -> float:
+    """A number that is one: of nan and the infinities no picture can be drawn. Raises ValueError, TypeError
+    or OverflowError."""
+    number = float(value)
+    if not abs(number) < _MOST:
+        raise ValueError(f"invalid number {number:g}")
+    return number
+
 
 class Weighted(NamedTuple):
     """A stack, outermost frame first, and what it weighs in the profile's unit."""
@@ -32,16 +44,16 @@ class Profile:
 
 def read_profile(rank: Rank, documents: Iterable[Mapping[str, Any]]) -> Profile:
     """Several documents of one rank have the same unit: the memory of the process and of its GPUs.
-    Raises KeyError, TypeError, IndexError or ValueError if they are invalid."""
+    Raises KeyError, TypeError, IndexError, ValueError or OverflowError if they are invalid."""
     unit, whole, rate = "", 0.0, None
     stacks: list[Weighted] = []
     for document in documents:
         unit = str(document["unit"])
-        whole += float(document["whole"])
+        whole += amount(document["whole"])
         if unit == "samples":
-            rate = float(document["rate"])
+            rate = amount(document["rate"])
         frames = [Frame(str(name), str(file), int(line)) for name, file, line in document["frames"]]
         for thread, main, indices, weight in document["stacks"]:
             chosen = tuple(frames[index] for index in indices)
-            stacks.append(Weighted(str(thread), bool(main), chosen, float(weight)))
+            stacks.append(Weighted(str(thread), bool(main), chosen, amount(weight)))
     return Profile(rank, unit, whole, tuple(stacks), rate)

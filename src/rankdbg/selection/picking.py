@@ -84,7 +84,8 @@ def _fits(wanted: range | str, label: Label) -> bool:
     if isinstance(label, tuple):
         return any(_fits(wanted, name) for name in label)
     if isinstance(wanted, range):
-        return _as_number(label) in wanted
+        number = _as_number(label)  # of anything else a range would be searched to its end
+        return isinstance(number, int) and number in wanted
     if isinstance(label, int):  # only generations are numbers that have words
         return wanted in (LAST, EVERY)
     return label is not None and re.match(translate(wanted), label) is not None

@@ -83,8 +83,11 @@ class Stream:
         while not self.ended:
             message = self._inbox.get()
             if "took" in message:
+                if type(message["took"]) is not int:
+                    self.close("what was taken is not a number of bytes")
+                    break
                 with self._moved:
-                    self._on_its_way -= int(message["took"])
+                    self._on_its_way -= message["took"]
                     self._moved.notify_all()
             elif "data" in message:
                 try:

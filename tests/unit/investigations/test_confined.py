@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -36,3 +37,9 @@ def test_who_waits_on_is_ended() -> None:
     """A file system may never answer."""
     with pytest.raises(ConfinedFailed, match="could not be read within 2 s"):
         confined(lambda: time.sleep(1000), 0.5, MEMORY)
+
+
+def test_what_is_printed_in_there_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    """By libraries, and by CPython itself."""
+    assert confined(lambda: os.write(2, b"SystemError: x\n"), 5, MEMORY) == 15
+    assert capfd.readouterr().err == ""

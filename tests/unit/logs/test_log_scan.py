@@ -59,6 +59,15 @@ def test_colours_and_bad_bytes(tmp_path: Path) -> None:
     assert only(scan(log)).text == "boom 1 \ufffd"
 
 
+def test_numbers_without_end(tmp_path: Path) -> None:
+    """Of one that nothing can read its beginning is kept; a long one that can be read is whole."""
+    log = tmp_path / "a.log"
+    log.write_text(f"pid={'7' * 5000} failed\npid={'8' * 900} failed\n")
+    first, second = scan(log, Pattern("p", (("failed", r"pid=\d+"),))).hits
+    assert first.text == f"pid={'7' * 20}... failed"
+    assert second.text == f"pid={'8' * 900} failed"
+
+
 def test_stamp_of_the_line_or_before(tmp_path: Path) -> None:
     """A line without a clock has the last one before it."""
     log = tmp_path / "a.log"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rankdbg.agent.history.ring import NO_TEXT, Ring, size_wanted
 from rankdbg.process import history_layout as layout
@@ -105,21 +102,6 @@ def test_an_event_that_was_being_written(ring: Ring) -> None:
     last = layout.parts(SIZE)[2] + 4 * layout.EVENT.size
     content[last + layout.EVENT.size - 8 : last + layout.EVENT.size] = bytes(8)
     assert [event["count"] for event in History(bytes(content)).events()] == [0, 1, 2, 3]
-
-
-@given(st.binary(max_size=200), st.integers(0, SIZE - 1))
-def test_damage_is_refused_or_read(tmp_path_factory: Any, damage: bytes, at: int) -> None:
-    ring = Ring(str(tmp_path_factory.mktemp("h") / "x"), SIZE)
-    ring.step(1)
-    ring.note(layout.COLLECTIVE, ring.text("a", "all_reduce\tx:1 f\t0\tpg\t2"))
-    content = bytearray(Path(ring.path).read_bytes())
-    content[at : at + len(damage)] = damage
-    try:
-        history = History(bytes(content))
-    except BadHistory:
-        return
-    assert len([*history.events()]) <= SIZE // layout.EVENT.size
-    assert len([*history.digests()]) <= SIZE // layout.DIGEST.size
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 5000, layout.new_header(SIZE)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from page_elements import refuse_constant
 from rankdbg.agent.profilers import memory_profiler
 from rankdbg.node.profiles.folded_stacks import fold
 from rankdbg.node.profiles.spies import affordable_rate
@@ -104,6 +106,16 @@ def test_the_thread_of_an_actor_is_the_main_one() -> None:
     stacks = read_profile(rank(0), [fold(text, 7, 100)]).stacks
     main = [stack.thread for stack in stacks if stack.main]
     assert main == ["monarch-actor-1"]
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, -math.inf, 1e300, "nan", "much", 10**400])
+@pytest.mark.parametrize("where", ["whole", "rate", "weight"])
+def test_what_cannot_be_drawn_is_no_profile(weight: object, where: str) -> None:
+    """A number of which no share can be told; one beside it that can is read."""
+    said: dict[str, Any] = {"unit": "samples", "whole": 2, "rate": 100, "weight": 2, where: weight}
+    stacks = [["MainThread", True, [0], said.pop("weight")]]
+    with pytest.raises((ValueError, OverflowError)):
+        read_profile(rank(0), [{**said, "frames": [["f", "x.py", 1]], "stacks": stacks}])
 
 
 def test_a_damaged_document_is_no_profile() -> None:
@@ -245,6 +257,20 @@ def merged(*parts: chrome.TracePart) -> tuple[list[dict[str, Any]], list[chrome.
 
 def part(number: int, text: str, ahead_ns: int = 0) -> chrome.TracePart:
     return chrome.TracePart(rank(number), f"rank {number}", lambda: io.StringIO(text), ahead_ns)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, "nan", 10**400])
+@pytest.mark.parametrize("where", ["ts", "dur", "args"])
+def test_an_event_that_no_viewer_reads_is_left_out(odd: object, where: str) -> None:
+    """With a number that JSON has not: the trace of all ranks is JSON, and has the events beside it."""
+    if where == "args" and not isinstance(odd, float):
+        return  # in there it is read by nobody
+    events = [event("good", 10, 5), {**event("odd", 20, 5), where: odd}, event("after", 30, 5)]
+    out = io.StringIO()
+    (made,) = chrome.merge([part(0, trace(events))], out)
+    shown = json.loads(out.getvalue(), parse_constant=refuse_constant)["traceEvents"]
+    assert [each["name"] for each in shown if each["ph"] == "X"] == ["good", "after"]
+    assert math.isfinite(made.profile.whole)
 
 
 def test_each_rank_is_a_process_and_clocks_are_set_right() -> None:

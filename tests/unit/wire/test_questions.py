@@ -86,21 +86,6 @@ def test_answers_survive_the_wire(kind: Any, data: st.DataObject) -> None:
     assert decode(kind, sent) == said
 
 
-@pytest.mark.parametrize("kind", [*TYPES, answers.OfRanks], ids=lambda kind: kind.__name__)
-@few
-@given(value=st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=8,
-))  # fmt: skip
-def test_anything_else_is_refused_by_the_decoder(kind: Any, value: Any) -> None:
-    """With BadField, and with no other error."""
-    try:
-        decode(kind, value)
-    except BadField as error:
-        assert " must be " in str(error)
-
-
 def test_hostile_answers_name_the_rank_and_the_field() -> None:
     """One rank's rubbish is its silence; the others are heard."""
     ranks = {key: Rank(key, "job", number) for number, key in enumerate(keys(2))}

@@ -8,6 +8,8 @@ import socket
 import threading
 from typing import Any
 
+import pytest
+
 from rankdbg.wire.streams import PORTION, WINDOW, Stream, pump
 from waiting import PATIENCE, wait_for
 
@@ -119,3 +121,16 @@ def test_pump_ends_when_the_channel_breaks() -> None:
     assert left.recv(100) == b""
     pumping.join(PATIENCE)
     assert not pumping.is_alive()
+
+
+@pytest.mark.parametrize("took", ["x", None, [1], {}, float("inf"), True])
+def test_what_was_taken_is_a_number(took: Any) -> None:
+    """Anything else ends the stream, with the reason."""
+    line = Line()
+    line.inboxes[0].put({"took": took})
+    line.inboxes[0].put({"end": True})
+    assert line.ends[0].receive() == b""
+    assert line.ends[0].why == "what was taken is not a number of bytes"
+    line.inboxes[1].put({"took": 0})
+    line.inboxes[1].put({"data": "aGk="})
+    assert line.ends[1].receive() == b"hi"

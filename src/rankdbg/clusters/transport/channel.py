@@ -7,12 +7,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rankdbg import wire
 from rankdbg.clusters.transport import carrier
 from rankdbg.clusters.transport.launched import Launched, Program
-from rankdbg.errors import NodeFailed, RankdbgError
+from rankdbg.errors import NodeFailed, RankdbgError, WireError
+from rankdbg.wire.decoding import BadField, decode
 from rankdbg.wire.streams import Stream
 
 # How a conversation begins: it yields messages to send and is sent the replies. After a tuple of
@@ -33,6 +35,30 @@ def plain_opening(node: str, scope: Mapping[str, Any]) -> Opening:
     """For a node process that runs this same rankdbg."""
     reply = yield wire.hello(scope)
     wire.check_hello(reply, f"the node {node}")
+
+
+@dataclass(frozen=True)
+class NodeError:
+    what: str = "no response"
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class NodeMessage:
+    """What each message of a node may have beside an answer, which the question's type decodes."""
+
+    id: int | None = None
+    error: NodeError = NodeError()
+    lacks: str = ""
+
+
+def _read_message(line: bytes) -> tuple[wire.Message, NodeMessage]:
+    """Raises WireError."""
+    message = wire.unpacked(wire.decode(line))
+    try:
+        return message, decode(NodeMessage, message)
+    except BadField as error:
+        raise WireError(f"invalid message: {error}") from None
 
 
 class AskedQuestion:
@@ -62,9 +88,8 @@ class AskedQuestion:
             self._conversation.forget(self._ident)
         if "answer" in reply:
             return reply["answer"]
-        raise self._conversation.failure or NodeFailed(
-            f"{self._conversation.node}: {reply.get('error', {}).get('what', 'no response')}"
-        )
+        what = decode(NodeMessage, reply).error.what
+        raise self._conversation.failure or NodeFailed(f"{self._conversation.node}: {what}")
 
     def _wait(self, seconds: float) -> wire.Message:
         """Wait this long after the question was sent (or sent again), and while the node reports
@@ -91,8 +116,7 @@ class AskedQuestion:
             raise NodeFailed(f"{conversation.node} did not open a stream in time") from None
         if "opened" not in reply:
             conversation.forget(self._ident)
-            what = reply.get("error", {}).get("what", "no response")
-            raise conversation.failure or NodeFailed(what)
+            raise conversation.failure or NodeFailed(decode(NodeMessage, reply).error.what)
         return Stream(self.reply, self._send_more, self._end_stream), reply["opened"]
 
     def _send_more(self, message: wire.Message) -> None:
@@ -168,16 +192,16 @@ class Conversation:
             if self._opening is not None:
                 self._open_further(line)
                 return
-            message = wire.unpacked(wire.decode(line))
-            waiting = self._waiting.get(message.get("id", 0))
+            message, reply = _read_message(line)
+            waiting = self._waiting.get(reply.id or 0)
             if "coming" in message:
                 self._coming = time.monotonic()
-            elif waiting is not None and "lacks" in message:
-                self._supply(message["lacks"], waiting)
+            elif waiting is not None and reply.lacks:
+                self._supply(reply.lacks, waiting)
             elif waiting is not None:
                 waiting.reply.put(message)
-            elif "id" not in message and "error" in message:
-                self.fail(NodeFailed(f"{self.node}: {message['error'].get('what')}"))
+            elif reply.id is None and "error" in message:
+                self.fail(NodeFailed(f"{self.node}: {reply.error.what}"))
         except RankdbgError as error:
             self.fail(error)
 
@@ -199,13 +223,12 @@ class Conversation:
             # Output of a login script may come first.
             self.noise = (self.noise + line + b"\n")[-_NOISE_BYTES:]
             return
-        message = wire.decode(line)
+        message, reply = _read_message(line)
         self._alive = time.monotonic()
         if "coming" in message:  # over a slow connection, receiving takes time
             return
         if "error" in message:
-            error = message["error"]
-            raise NodeFailed(f"{self.node}: {error.get('what')}", hint=error.get("hint") or "")
+            raise NodeFailed(f"{self.node}: {reply.error.what}", hint=reply.error.hint)
         try:
             self._say(self._opening.send(message))
         except StopIteration:

@@ -28,7 +28,7 @@ from typing import Any
 from rankdbg import _version, wire
 from rankdbg.clusters.transport.channel import Opening
 from rankdbg.clusters.transport.first_modules import FIRST_MODULES
-from rankdbg.errors import NodeFailed
+from rankdbg.errors import NodeFailed, shortened
 
 PACKAGE = Path(_version.__file__).resolve().parent
 # All modules, and those that list ranks and read stacks: as source, or for a Python whose bytecode is
@@ -156,7 +156,7 @@ def landing_opening(
         found = yield (first, hello(guessed))
     else:
         found = yield first
-    if "landed" not in found:
+    if "landed" not in found or not isinstance(found.get("kept", []), list):
         raise NodeFailed(f"{node} does not speak rankdbg's protocol")
     if guessed and guessed.items() <= found.items():
         yield ()  # and then it says that it is ready
@@ -177,7 +177,9 @@ def _as_here() -> dict[str, Any]:
 
 
 def give(kind: str) -> dict[str, Any]:
-    """A tool that was offered, for a node that needs it."""
+    """A tool that was offered, for a node that needs it. Raises NodeFailed."""
+    if kind not in (*TOOLS, SOURCE, COMPILED) or (kind == "py-spy" and _own_pyspy() is None):
+        raise NodeFailed(f"a node asks for {shortened(kind)!r}, which was not offered")
     return {"give": kind, "files": _packed(kind)}
 
 

@@ -46,7 +46,9 @@ class Parameter:
             return value
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         whole = self.kind == "integer"
-        if not is_number or (whole and value != int(value)):
+        # Of a float: nan and the infinities are no whole numbers either.
+        is_whole = isinstance(value, int) or (is_number and value.is_integer())
+        if not is_number or (whole and not is_whole):
             raise self._invalid(value, "a whole number" if whole else "a number")
         least, most = self.least, self.most
         if (least is not None and value < least) or (most is not None and not value <= most):

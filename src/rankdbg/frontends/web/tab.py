@@ -89,7 +89,7 @@ class Tab:
             text = await self._socket.receive_text()
             try:
                 message = json.loads(text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise InvalidMessage from None
             self._take(message)
 

@@ -21,6 +21,10 @@ NOTHING_DONE = "no operator ran in that time; rankdbg why shows where it waits"
 UNITS = {"samples": "time", "microseconds": "time", "bytes": "memory"}
 MOST_UNPACKED = 2**30
 
+_PIECE = 1 << 20
+# A number too large for a float is an OverflowError.
+_DAMAGED = (ValueError, LookupError, TypeError, OverflowError, EOFError, zlib.error, RecursionError)
+
 Named = Callable[[Sequence[Rank]], str]
 
 
@@ -39,17 +43,19 @@ def read_all(recorded: RecordedFiles, folder: Path, named: Named) -> list[Profil
             elif "memray" in files:
                 reason = f"to read its data: memray flamegraph {files['memray']}"
                 recorded.no_response.append(Silence(rank, reason))
-        except (ValueError, LookupError, TypeError, EOFError, zlib.error, RecursionError) as error:
+        except _DAMAGED as error:
             reason = f"its profile is damaged ({type(error).__name__}: {error})"
             recorded.no_response.append(Silence(rank, reason))
     return profiles
 
 
 def _read_document(path: Path) -> Any:
+    data = bytearray()  # a read of so many bytes would reserve them at once
     with gzip.open(path, "rb") as file:
-        data = file.read(MOST_UNPACKED + 1)
-    if len(data) > MOST_UNPACKED:
-        raise ValueError(f"it unpacks to more than {MOST_UNPACKED >> 20} MiB")
+        while piece := file.read(_PIECE):
+            data += piece
+            if len(data) > MOST_UNPACKED:
+                raise ValueError(f"it unpacks to more than {MOST_UNPACKED >> 20} MiB")
     return json.loads(data)
 
 

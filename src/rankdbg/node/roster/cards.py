@@ -12,7 +12,7 @@ from rankdbg.node.inquiry import Key
 from rankdbg.node.roster import without_agents
 from rankdbg.node.roster.announcements import Announcements
 from rankdbg.node.roster.found_processes import Process
-from rankdbg.node.roster.labels import sound_labels
+from rankdbg.node.roster.labels import is_number, sound_labels
 from rankdbg.wire.questions import ReadCard
 
 TYPE_CHECKING = False
@@ -115,16 +115,37 @@ def _take(process: Process, answer: Any, waited: float) -> str:
             process.no_agent_because = detail
         case relay.NoAnswer() as no:
             return inquiry.why_silent(process, no, waited)
-        case {"labels": dict(labels), "where": where, "modules": int(modules)}:
+        case {"labels": dict(labels), "where": where, "modules": modules} if (
+            is_number(modules) and _is_place(where) and _are_stops(answer.get("stops", []))
+        ):
             process.labels = sound_labels(labels)
             process.where = where
             step = answer.get("step")
-            process.step = step if isinstance(step, int) else None
+            process.step = step if is_number(step) else None
             process.stops = answer.get("stops", [])
             process.modules = modules
         case _:
             return "invalid answer of its agent"
     return ""
+
+
+def _is_place(where: object) -> bool:
+    """A function, a file and a line; or none."""
+    match where:
+        case None:
+            return True
+        case [str(), str(), line]:
+            return is_number(line)
+    return False
+
+
+def _are_stops(stops: object) -> bool:
+    """As far as the roster uses them; what is shown of them is decoded by the session."""
+    return isinstance(stops, list) and all(
+        isinstance(stop, dict)
+        and all(isinstance(stop.get(name), str) for name in ("state", "kind", "why"))
+        for stop in stops
+    )
 
 
 def _why_gone(process: Process) -> str:

@@ -16,7 +16,7 @@ _NUMBERS = ("rank", "world", "local_rank", "node_rank", "place", "restart", "het
 _TEXTS = ("job", "role", "source", "engine", "part", "paused", "rendezvous", "dead", "outer", "run")
 _NUMBERS_BY_NAME = ("mesh", "coordinates")
 _TEXTS_BY_NAME = ("names", "environment")
-_BY_NAME = ("multiprocessing",)
+_ANY_BY_NAME = ("multiprocessing",)
 
 
 def sound_labels(said: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,17 +26,19 @@ def sound_labels(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_sound(name: str, value: object) -> bool:
     if name in _NUMBERS:
-        return _is_number(value)
+        return is_number(value)
     if name in _TEXTS:
         return _is_text(value)
     if name in _NUMBERS_BY_NAME:
-        return isinstance(value, dict) and all(map(_is_number, value.values()))
+        return isinstance(value, dict) and all(map(is_number, value.values()))
     if name in _TEXTS_BY_NAME:
         return isinstance(value, dict) and all(map(_is_text, value.values()))
-    return name not in _BY_NAME or isinstance(value, dict)
+    if name in _ANY_BY_NAME:
+        return isinstance(value, dict) and all(is_number(v) or _is_text(v) for v in value.values())
+    return True
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     return type(value) is int and abs(value) < 1 << 63
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+from typing import Any
 
 import pytest
 
 from rankdbg import __version__, wire
 from rankdbg.clusters.transport.channel import Conversation, Opening
-from rankdbg.clusters.transport.sending import landing_opening
-from rankdbg.errors import NodeFailed
+from rankdbg.clusters.transport.sending import give, landing_opening
+from rankdbg.errors import NodeFailed, RankdbgError
 
 
 def opening() -> Opening:
@@ -83,3 +84,53 @@ def test_a_wrong_guess_repeats_what_the_node_has_dropped() -> None:
     (files,) = [n for n, message in enumerate(sent) if "files" in message]
     assert [message.get("q") for message in sent[:files]] == [None, None, "first"]
     assert [message.get("q") for message in sent[files:]] == [None, None, "first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"id": [], "answer": 1}, "invalid message: id must be a whole number"),
+        ({"id": 1, "error": "no"}, "invalid message: error must be an object"),
+        ({"id": 1, "error": {"what": 7}}, "invalid message: error.what must be a string"),
+        ({"error": {"what": "gone", "hint": 7}}, "invalid message: error.hint must be a string"),
+        ({"id": 1, "lacks": {}}, "invalid message: lacks must be a string"),
+        ({"id": 1, "error": {"what": "no such process"}}, "far: no such process"),
+        ({"error": {"what": "the disk is full"}}, "far: the disk is full"),
+        ({"id": 1, "error": None}, "far: no response"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_what_a_node_may_say_instead_of_an_answer(
+    said: dict[str, Any], why: str, is_open: bool
+) -> None:
+    """Anything else fails the question with its reason, and not the thread that reads all nodes."""
+    conversation = Conversation("far", lambda message: None, opening(), 0.0, give=give)
+    asked = conversation.begin({"q": "first"})
+    if is_open:
+        conversation.feed(b'{"landed": null}')
+        conversation.feed(b'{"ready": true}')
+    conversation.feed(wire.encode(said))
+    with pytest.raises(RankdbgError) as failed:
+        asked.answer(0.0)
+    if is_open or "invalid" in why:
+        assert failed.value.what == why
+
+
+def test_a_tool_that_was_not_offered_is_not_given() -> None:
+    """What a node names is no file here."""
+    conversation = Conversation("far", lambda message: None, opening(), 0.0, give=give)
+    asked = conversation.begin({"q": "first"})
+    for line in (b'{"landed": null}', b'{"ready": true}', b'{"id": 1, "lacks": "../x"}'):
+        conversation.feed(line)
+    with pytest.raises(NodeFailed, match=r"a node asks for '\.\./x', which was not offered"):
+        asked.answer(0.0)
+
+
+@pytest.mark.parametrize("kept", [7, None, "rankdbg-1", {}])
+def test_what_a_node_has_kept_is_a_list(kept: Any) -> None:
+    """Anything else is not rankdbg's protocol."""
+    conversation = Conversation("far", lambda message: None, landing_opening("far", {}), 0.0)
+    conversation.feed(wire.encode({"landed": None, "kept": kept}))
+    with pytest.raises(NodeFailed, match="does not speak rankdbg's protocol"):
+        conversation.wait_until_open()

@@ -39,15 +39,6 @@ def test_portions_do_not_matter(sent: list[dict[str, Any]], portion: int) -> Non
     assert [json.loads(body) for _, body in came] == sent
 
 
-@given(st.binary(min_size=16))
-def test_any_bytes_are_refused_or_waited_for(data: bytes) -> None:
-    """Nothing but Garbage is raised, and nothing comes of what is no message."""
-    try:
-        assert list(MessageFrames().feed(data)) == []
-    except Garbage:
-        pass
-
-
 @pytest.mark.parametrize(
     "data",
     [
