@@ -90,7 +90,8 @@ def test_steps_without_clocks(tmp_path: Path) -> None:
     story.put("train-0.log", 60, f"I0504 {story.at(60):%H:%M:%S}.000000 7 main.py:3] compiled")
     for step in range(400):
         story.put("train-0.log", 70 + step, f"completed step: {step}, seconds: 10.1, loss: 8.1")
-    story.put("other.log", 7200, f"{story.clock(7200)} INFO gpu util 100")
+    for second in (60, 7200):
+        story.put("train-1.log", second, f"I0504 {story.at(second):%H:%M:%S}.000000 7 main.py:9] alive")  # fmt: skip
     assert diagnosed(story, tmp_path).stall is None
 
 
