@@ -62,7 +62,8 @@ class ForeignEvents:
         steps = (step for event in events for step in _slurm_steps(event))
         self._last_step = max(steps, default=None)  # of Slurm's job, of those that had trouble
         self._slurm_jobs = _own_slurm_jobs(events, scans)
-        self._pods = pods_of_rows(scans.values()) & identities.hosts_at_work
+        pods = pods_of_rows(scans.values())
+        self._pods = pods & identities.hosts_at_work or pods & identities.own_hosts
 
     def why(self, event: Event) -> str:
         """`` if it is of this job, as far as that is known."""

@@ -342,6 +342,10 @@ class Identities:
         found = found or self._origins.ranks_of_pid(pid)
         return found.pop() if len(found) == 1 else None
 
+    def knows_as_rank(self, host: str, pid: int | None) -> bool:
+        """Whether it is the number of a rank's process."""
+        return pid is not None and self.rank_of_pid(host, pid) is not None
+
     def place_of_actor(self, actor: str) -> Identity | None:
         """Where one of Ray runs, by its id; None: unknown."""
         if actor not in self._of_actor:
@@ -420,6 +424,10 @@ class Identities:
         """Those of its ranks, and of the files of its processes, not of machines."""
         of_ranks = {self.host_of_rank(rank) for rank in self.ranks}
         return (of_ranks | {*map(self.host_of_path, self._at_work)}) - {""}
+
+    def is_at_work(self, node: str) -> bool:
+        """Whether a node is known as one of the job's, or as that of one of its pods."""
+        return node in self.own_hosts or bool(self._pods_on.get(node, set()) & self.own_hosts)
 
     def described_pod(self, path: str, offset: int) -> str:
         """Whose section of kubectl describe a line is in."""

@@ -11,7 +11,7 @@ from rankdbg.logs.expressions import expression
 from rankdbg.logs.patterns import FileScan, Hit
 from rankdbg.logs.places import ray_worker
 from rankdbg.process.masking import mask_text
-from rankdbg.verdicts.failures.clocks import Clocks
+from rankdbg.verdicts.failures.clocks import Clocks, has_zone
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.log_lines import Origin, Origins, year_of
 from rankdbg.verdicts.failures.output_pairs import other_stream
@@ -20,6 +20,8 @@ from rankdbg.verdicts.rules.log_rules import LogRules, PhaseRule
 _PASS_ON = {"driver", "launcher"}
 LAUNCHERS = {"torchrun", "ray", "hf", "bars"}
 _NOBODY = Origin()
+HOUR = 3600.0
+WITH_THE_JOB = 90.0  # seconds within which what watches a job begins with it
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,26 @@ def _latest(scans: Sequence[FileScan], clocks: Clocks) -> float | None:
     own = [scan for scan in own if clocks.is_tied(scan.path)] or own
     times = [clocks.time_of_stamp(scan.path, scan.last_stamp) for scan in own]
     times += [clocks.time(scan.path, scan.hits[-1]) for scan in own if scan.hits]
+    times += _ends_of_monitors(own, clocks)
     return max((time for time in times if time is not None), default=None)
+
+
+def _ends_of_monitors(scans: Sequence[FileScan], clocks: Clocks) -> list[float]:
+    """Of logs that name their zone beside a job that does not: if they begin with the job, whole hours
+    away, this is the zone of the job."""
+    began = {scan.path: clocks.as_printed(scan.first_stamp) for scan in scans}
+    zoned = [scan for scan in scans if has_zone(scan.first_stamp)]
+    others = [began[scan.path] for scan in scans if not has_zone(scan.first_stamp)]
+    begin = min((time for time in others if time is not None), default=None)
+    ends = []
+    for scan in zoned:
+        first, last = began[scan.path], clocks.as_printed(scan.last_stamp)
+        if begin is None or first is None or last is None:
+            continue
+        zone = round((begin - first) / HOUR) * HOUR
+        if abs(begin - first - zone) <= WITH_THE_JOB:
+            ends.append(last + zone)
+    return ends
 
 
 def _ends(scans: Sequence[FileScan], clocks: Clocks) -> dict[str, float | None]:
@@ -197,6 +218,8 @@ def _course(
         silent = _silence(lines[-1].time, scan.now or latest)
         if scan.now is not None:
             silent = _least(silent, *(each.idle for each in own))
+        elif _has_no_clock(lines[-1], clocks):
+            silent = None
         else:
             paths = {each.path for each in own}
             silent = _least(silent, *(_silence(ends[path], latest) for path in paths))
@@ -204,6 +227,12 @@ def _course(
     stays = tuple(_stays(lines, stack))
     host = clocks.host_of(who, scan.path)
     return Course(who, scan.path, stays, silent, ended, writers, host)
+
+
+def _has_no_clock(line: _Line, clocks: Clocks) -> bool:
+    """Whether it tells of a step, and not when that was: since the last clock there may have been
+    thousands."""
+    return line.rule.repeats and not clocks.is_exact(line.scan.path, line.hit)
 
 
 def _silence(last: float | None, now: float | None) -> float | None:

@@ -29,12 +29,16 @@ def in_the_zone_of_the_job(
     last_step: float | None,
     begin: float | None,
     is_over: Callable[[Finding], bool] = lambda finding: False,
+    is_of_rank: Callable[[Finding], bool] = lambda finding: False,
 ) -> list[Finding]:
     """`last_step`: when the job did the last one; `begin`: when its logs begin. What is over by the
-    kernel's own log has stopped no job, and tells no zone."""
+    kernel's own log has stopped no job, and tells no zone. `is_of_rank`: whether the process that
+    it names is known as that of a rank."""
     unknown = [f for f in findings if _has_no_zone(f)]
     lasting = [f for f in unknown if not is_over(f)]
-    zone = _zone(lasting, last_step) if last_step is not None else None
+    stopped = _stopped(findings, last_step)
+    ranks = [f for f in lasting if is_of_rank(f)]
+    zone = _zone(ranks, lasting, stopped) if stopped is not None else None
     if zone is None and unknown and _are_within(unknown, begin, last_step):
         zone = 0.0
     if zone is None:
@@ -57,14 +61,25 @@ def _has_no_zone(finding: Finding) -> bool:
     return is_kernel_file(finding.path) and not finding.comparable and finding.time is not None
 
 
-def _zone(findings: Sequence[Finding], last_step: float | None) -> float | None:
+def _stopped(findings: Sequence[Finding], last_step: float | None) -> float | None:
+    """When the job did: lines about steps may have no clock of their own, but what has timed out says
+    for how long it had been waited for."""
+    waits = [
+        finding.began
+        for finding in findings
+        if finding.rule.lasted and finding.comparable and finding.exact
+        if finding.began is not None and (last_step is None or finding.began >= last_step)
+    ]
+    return min(waits, default=last_step)
+
+
+def _zone(of_ranks: Sequence[Finding], findings: Sequence[Finding], stopped: float) -> float | None:
     """The difference by which an error that can be a cause was there at the end."""
-    if last_step is None:
-        return None
     # What a kernel says of a process of the job was there while the job was: that decides first.
-    own = [finding for finding in findings if finding.ranks and finding.pid is not None]
-    zone = _smallest(own, last_step)
-    return _smallest(findings, last_step) if zone is None else zone
+    # On a GPU of the job it may have been another job's.
+    on_gpus = [finding for finding in findings if finding.ranks and finding.pid is not None]
+    zones = (_smallest(each, stopped) for each in (of_ranks, on_gpus, findings))
+    return next((zone for zone in zones if zone is not None), None)
 
 
 def _smallest(findings: Sequence[Finding], last_step: float) -> float | None:

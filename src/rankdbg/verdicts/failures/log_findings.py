@@ -59,6 +59,9 @@ _JUDGED = ("failure:", "harmless:")  # patterns of lines that are failures, or o
 # What an agent says of a stop has the text of the exception in it, and is not the failure.
 _OWN_LINE = re.compile(r"\brankdbg: (rank \d+|this process) (has stopped|is stopped|goes on)\b")
 
+# What Slurm writes behind a line of a rank that has no end yet.
+_BEHIND = re.compile(r"(?<=\S)(?:slurmstepd\S{0,60}|srun): error: ")
+
 _Tracebacks = Sequence[tuple[Hit, Traceback]]
 
 
@@ -215,6 +218,7 @@ class LogFindings:
         return made
 
     def _finding(self, scan: FileScan, hit: Hit, rule: FailureRule) -> Finding:
+        hit = _of_slurm_alone(hit)
         origin = self._origins.of(scan.path, hit)
         if rule.file_mode in self._rules.failures and re.search(rule.file, scan.path):
             rule = self._rules.failures[rule.file_mode]
@@ -278,6 +282,15 @@ class LogFindings:
                 rule = replace(rule, role="consequence")
             made = replace(self._finding(scan, hit, rule), text=traceback.text)
             yield replace(made, exact=made.exact or was_logged(hit, traceback))
+
+
+def _of_slurm_alone(hit: Hit) -> Hit:
+    """Without the rank's line that stands before it: what follows is not the rank's."""
+    found = _BEHIND.search(hit.text)
+    if found is None:
+        return hit
+    text = hit.text[found.start() :]
+    return hit._replace(text=text, head=text[: len(hit.head)])
 
 
 def _written_by(writer: Identity, finding: Finding) -> Finding:

@@ -29,6 +29,8 @@ from rankdbg.verdicts.failures.foreign_events import ForeignEvents
 from rankdbg.verdicts.failures.hosts_of_files import is_kernel_file
 from rankdbg.verdicts.failures.identities import Identities, Identity
 from rankdbg.verdicts.failures.recoveries import Recoveries
+from rankdbg.verdicts.failures.runs_in_logs import RunsInLogs
+from rankdbg.verdicts.failures.subjects import node_in
 from rankdbg.verdicts.failures.tracebacks import GOES_ON
 from rankdbg.verdicts.failures.values import GRADIENTS, LOSS, is_bad
 from rankdbg.verdicts.rules import clues
@@ -58,6 +60,7 @@ class Outcomes:
             if (step := step_of(hit, rules))
         ]
         self._recoveries = Recoveries(own, rules, identities, clocks, self.progress)
+        self._runs = RunsInLogs(own, rules, identities, clocks)
         self.begin, self.end = self._window(scans)
         self._steps = StepOrder((s.time, s.step) for s in self.progress if s.comparable)
         self._steps_of_file = orders_in_files(self.progress)
@@ -101,6 +104,8 @@ class Outcomes:
         judged = _since_the_first_attempt(judged)
         judged = self._in_vain_attempts(judged)
         judged = self._as_before(judged)
+        judged = self._runs.without_earlier(judged)
+        judged = self._without_unknown_nodes(judged)
         if any(event.tier and event.outcome == "fatal" for event in judged):
             return judged
         return [self._repeated(event) for event in judged]
@@ -125,6 +130,23 @@ class Outcomes:
             if scan.path not in paths and not is_kernel_file(scan.path)
         )
         return any(end is not None and end > min(times) + LIVES_ON for end in ends)
+
+    def _without_unknown_nodes(self, judged: list[Event]) -> list[Event]:
+        """Kubernetes tells of all nodes of a cluster. What was killed on one of which nothing else is
+        known was not this job's, if the job does steps and nothing of it has failed."""
+        fatal = [event for event in judged if event.outcome == "fatal"]
+        if not self.progress or not all(map(self._is_kill_on_unknown_node, fatal)):
+            return judged
+        why = "a node on which nothing of this job is known to run"
+        return [
+            replace(event, outcome="foreign", why=why) if event.outcome == "fatal" else event
+            for event in judged
+        ]
+
+    def _is_kill_on_unknown_node(self, event: Event) -> bool:
+        nodes = {node_in(finding.text) for finding in event.findings}
+        is_known = "" in nodes or any(map(self._identities.is_at_work, nodes))
+        return event.rule.kind == "host_memory" and not is_known
 
     # --- what the logs tell -----------------------------------------------------------------
 

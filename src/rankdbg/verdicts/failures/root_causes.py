@@ -102,6 +102,7 @@ def diagnose(scans: Sequence[FileScan], rules: LogRules) -> Diagnosis:
         outcomes.last_step,
         outcomes.begin,
         outcomes.is_over,
+        lambda finding: found.identities.knows_as_rank(finding.host, finding.pid),
     )
     judged = outcomes.of(make_events(findings))
     fatal = _that_count([e for e in judged if e.outcome == "fatal"], outcomes)
@@ -275,11 +276,12 @@ def _is_named(peer: str, identities: Identities) -> bool:
 
 
 def _with_victim(failure: Failure, events: Sequence[Event]) -> Failure:
-    """Of a host that ran out of memory: the one rank of it that was killed, or that has lost a process
-    of its own. Where the line names no host, theirs, if they are all of one."""
+    """Of a host that ran out of memory: the one rank of it that a later line names, that was killed, or
+    that has lost a process of its own. Where the line names no host, theirs, if they are all of one."""
     if failure.ranks or failure.first.rule.kind != "host_memory":
         return failure
-    killed = [event for event in events if event.mode == LOST_CHILD]
+    killed = [event for event in events if event.mode == failure.mode and event.ranks]
+    killed = killed or [event for event in events if event.mode == LOST_CHILD]
     killed = killed or [event for event in events if event.tier == 1]
     hosts = {event.host for event in killed} - {""}
     host = failure.host or (hosts.pop() if len(hosts) == 1 else "")

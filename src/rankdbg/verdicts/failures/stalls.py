@@ -11,8 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from statistics import median
 
 from rankdbg.verdicts.failures.job_phases import LAUNCHERS, Course
+
+TOGETHER = 30.0  # seconds within which ranks write their last lines that come to one barrier
+EARLIER = 120.0  # by which one has been silent before, that has not come there
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,26 @@ def _peers(courses: Sequence[Course]) -> list[list[Course]]:
 def _behind(peers: Sequence[Course]) -> list[Course]:
     """The few that have not done what most have; empty if there are none."""
     steps = [course.now.step for course in peers if course.now.step is not None]
-    furthest = max(steps, default=0)
+    if not steps:
+        return _silent_first(peers)
+    furthest = max(steps)
     few = [
         course
         for course in peers
         if course.now.step is not None and course.now.step + course.now.every <= furthest
     ]
     return few if 0 < 2 * len(few) < len(peers) else []
+
+
+def _silent_first(peers: Sequence[Course]) -> list[Course]:
+    """The few that had written nothing for a while when all others wrote their last lines, at one
+    moment and in the same phase: these have come to where they wait for all."""
+    silences = [course.silent for course in peers if course.silent is not None]
+    phases = {course.now.rule.phase for course in peers}
+    if len(silences) < len(peers) or len(phases) > 1:
+        return []
+    usual = median(silences)
+    few = [course for course in peers if (course.silent or 0.0) > usual + EARLIER]
+    together = [silence for silence in silences if abs(silence - usual) <= TOGETHER]
+    apart = len(few) + len(together) < len(peers)
+    return few if 0 < 2 * len(few) < len(peers) and not apart else []

@@ -17,6 +17,7 @@ _PORT = re.compile(r"(<\d+>|:\d+)$")
 _POD = re.compile(
     r"(?i)\b(?:pods?|nodes?)/(?P<host>[a-z0-9][a-z0-9.-]*)\b"
 )  # as Kubernetes' events name it
+_NODE_ROW = re.compile(r"(?:^|\s)nodes?/(?P<host>[a-z0-9][a-z0-9.-]*)\s")
 _KUBELET = re.compile(r'\bpod="(?P<space>[a-z0-9-]+)/(?P<pod>[a-z0-9][a-z0-9.-]*)"')
 _AGED = re.compile(
     r"^\s*(?:<unknown>|(?:\d{1,4}[smhd])+(?: \(x\d+ over \S+\))?)\s+(?:Normal|Warning)\s"
@@ -36,6 +37,12 @@ def pods_named(text: str) -> set[tuple[str, str]]:
 def pod_in(text: str) -> str:
     """The pod or node of which an event of Kubernetes tells, or ``."""
     found = _POD.search(text)
+    return found["host"] if found else ""
+
+
+def node_in(text: str) -> str:
+    """The node of which a row of Kubernetes' events tells, or ``."""
+    found = _NODE_ROW.search(text)
     return found["host"] if found else ""
 
 
@@ -61,7 +68,7 @@ def read_subject(rule: FailureRule, text: str, writer: Identity, identities: Ide
     if not groups.keys() - {"peer"}:
         return Subject(writer.host, writer.rank, writer.pid, peer)
     name = next((groups[word] for word in HOSTS if word in groups), "")
-    host = _host(name, identities) or writer.host
+    host = _host(name, identities) or writer.host or pod_in(text)
     number = next((groups[word] for word in PIDS if word in groups), "")
     pid = int(number) if number.isdigit() else identities.pid_of_worker(groups.get("worker", ""))
     rank = int(groups["rank"]) if groups.get("rank", "").isdigit() else None

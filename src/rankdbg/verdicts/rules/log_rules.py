@@ -135,6 +135,8 @@ class PhaseRule(LogRule):
     phase: str = ""
     order: int = 0
     ends: bool = False  # the line says that the phase is over
+    # The line begins a run: what failed above it, in the same log, was an earlier one's.
+    begins: bool = False
     repeats: bool = False  # steps: only the first and the last lines matter
     quiet: float = 0.0  # seconds for which it may say nothing
     waits: bool = False  # for other processes, which may be those that hold the job up

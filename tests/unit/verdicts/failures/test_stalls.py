@@ -84,6 +84,54 @@ def test_rank_that_logs_less_often(tmp_path: Path) -> None:
     assert stalled(story, tmp_path).of_job
 
 
+def test_steps_without_clocks(tmp_path: Path) -> None:
+    """When the last of them was is not known: it may have been just now."""
+    story = Story(())
+    story.put("train-0.log", 60, f"I0504 {story.at(60):%H:%M:%S}.000000 7 main.py:3] compiled")
+    for step in range(400):
+        story.put("train-0.log", 70 + step, f"completed step: {step}, seconds: 10.1, loss: 8.1")
+    for second in (60, 7200):
+        story.put("train-1.log", second, f"I0504 {story.at(second):%H:%M:%S}.000000 7 main.py:9] alive")  # fmt: skip
+    assert diagnosed(story, tmp_path).stall is None
+
+
+def loading(*early: int, watched: float = 0.0) -> Story:
+    """All ranks load a checkpoint and wait for the last; the early ones have written nothing for
+    minutes when the others come to that. The clocks of ranks are two hours ahead of a monitor's, which
+    names its zone."""
+    story = Story(())
+    for rank in range(story.world):
+        until = 300.0 if rank in early else 540.0
+        story.put(story.out(rank), 60, f"{story.clock(60)} [rank{rank}] loading checkpoint from /ckpt at iteration 400")  # fmt: skip
+        for second in range(70, int(until), 10):
+            story.put(story.out(rank), second, f"{story.clock(second)} read a shard at 1.2 GiB/s")
+        story.put(story.out(rank), until, f"{story.clock(until)} read the last of {rank + 3}")
+    second = watched
+    while second < 2 * HOUR:
+        moment = story.at(second - 2 * HOUR)
+        story.put("monitor.log", second, f"{moment:%Y-%m-%dT%H:%M:%SZ} level=info gpus=8 load=8.2")
+        second += 60.0
+    return story
+
+
+def test_rank_that_was_silent_first(tmp_path: Path) -> None:
+    """The others have come to where they wait for all; how long ago, a monitor's clock tells."""
+    stall = stalled(loading(13), tmp_path)
+    assert (ranks_of(stall), stall.host) == ([13], "node-2")
+    assert len(stall.waiting) == 15
+
+
+@pytest.mark.parametrize("early", [(), tuple(range(8)), tuple(range(1, 16))], ids=len)
+def test_no_rank_was_silent_first(tmp_path: Path, early: tuple[int, ...]) -> None:
+    """All together, half of them, or all but one: none of these is a few that hold up the rest."""
+    assert len(ranks_of(stalled(loading(*early), tmp_path))) == 16
+
+
+def test_monitor_that_began_at_another_time(tmp_path: Path) -> None:
+    """Its clock tells nothing of the job's zone."""
+    assert diagnosed(loading(13, watched=1500.0), tmp_path).stall is None
+
+
 def test_others_continue(tmp_path: Path) -> None:
     """A rank that has stopped to write in a job that makes progress is not said to hold it up."""
     assert diagnosed(job([1400] * 15 + [50]), tmp_path).stall is None

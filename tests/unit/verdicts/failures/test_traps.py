@@ -25,6 +25,7 @@ from stories_of_outputs import STORIES_OF_OUTPUTS
 from stories_of_places import STORIES_OF_PLACES
 from stories_of_records import STORIES_OF_RECORDS
 from stories_of_repeats import STORIES_OF_REPEATS
+from stories_of_runs import STORIES_OF_RUNS
 from stories_of_traps import STORIES_OF_TRAPS, same_failure_in_each_attempt
 from stories_of_versions import STORIES_OF_VERSIONS
 
@@ -51,6 +52,7 @@ def diagnosed(story: Story, folder: Path) -> Diagnosis:
         *STORIES_OF_OUTPUTS,
         *STORIES_OF_RECORDS,
         *STORIES_OF_REPEATS,
+        *STORIES_OF_RUNS,
         *STORIES_OF_VERSIONS,
     ],
     ids=lambda make: make.__name__,
