@@ -4,13 +4,14 @@ import type { PageDocument } from "./document";
 import { counted, h, ranksOf, s } from "./dom";
 import { Grid } from "./grid";
 import { lanesTable } from "./lanes";
+import { Nodes } from "./nodes";
 import { PageState } from "./page_state";
 import { selectionBox } from "./selection_box";
 import { Stacks } from "./stacks";
 import { clock, day, Times } from "./times";
 import { drawChain, verdictSection } from "./verdict";
 
-const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "findings"] as const;
+const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "nodes", "findings"] as const;
 type View = (typeof VIEWS)[number];
 
 /** Which parts of the document a view shows. */
@@ -20,6 +21,7 @@ const PARTS: Record<View, string[]> = {
   stacks: ["ranks", "colourings", "culprits", "frames", "threads", "samples"],
   collectives: ["ranks", "culprits", "lanes", "more_lanes", "sentences"],
   time: ["ranks", "times"],
+  nodes: ["ranks", "culprits", "nodes"],
   findings: ["findings"],
 };
 
@@ -39,6 +41,7 @@ export class Page {
   private grid: Grid | null = null;
   private stacks: Stacks | null = null;
   private times: Times | null = null;
+  private nodes: Nodes | null = null;
   private width = innerWidth;
 
   constructor(shown: PageDocument, private readonly words: PageWords, controls: HTMLElement[] = [], private readonly rankTools: HTMLElement[] = []) {
@@ -136,6 +139,15 @@ export class Page {
       section.append(...this.times.elements);
       return section;
     }
+    if (view === "nodes") {
+      this.nodes = null;
+      if (!state.document.nodes) return nothing;
+      const { section, tools } = headed(view, "Nodes", "");
+      this.nodes = new Nodes(state, tools);
+      tools.before(this.nodes.saying);
+      section.append(...this.nodes.elements);
+      return section;
+    }
     if (view === "findings") {
       if (!state.document.findings) return nothing;
       const text = h("pre", { class: "logs", tabindex: 0, role: "region", "aria-label": "All findings" }, state.document.findings);
@@ -152,6 +164,7 @@ export class Page {
     else if (view === "ranks") this.grid?.draw();
     else if (view === "stacks") this.stacks?.rebuild();
     else if (view === "time") this.times?.draw();
+    else if (view === "nodes") this.nodes?.draw();
   }
 
   private foot(): HTMLElement {

@@ -39,6 +39,7 @@ def plain_page(
         "more_lanes": 0,
         "sentences": [],
         "times": None,
+        "nodes": None,
         "findings": "",
     }
 
