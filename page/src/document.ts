@@ -202,6 +202,22 @@ export interface NodesView {
   gpus: GpuColumns;
 }
 
+export interface SideView {
+  name: string;
+  ranks: RankSet;
+}
+
+export interface ProfileView {
+  unit: string;
+  least: number;
+  ranks: number[];
+  sides: SideView[];
+  frames: FrameView[];
+  frame: number[];
+  parents: number[];
+  shares: (number[] | null)[];
+}
+
 export interface PageDocument {
   schema: string;
   version: string;
@@ -220,5 +236,6 @@ export interface PageDocument {
   sentences: string[];
   times: TimeView | null;
   nodes: NodesView | null;
+  profile: ProfileView | null;
   findings: string;
 }

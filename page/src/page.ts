@@ -2,6 +2,7 @@
 
 import type { PageDocument } from "./document";
 import { counted, h, ranksOf, s } from "./dom";
+import { Flame } from "./flame";
 import { Grid } from "./grid";
 import { lanesTable } from "./lanes";
 import { Nodes } from "./nodes";
@@ -11,7 +12,7 @@ import { Stacks } from "./stacks";
 import { clock, day, Times } from "./times";
 import { drawChain, verdictSection } from "./verdict";
 
-const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "nodes", "findings"] as const;
+const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "nodes", "profile", "findings"] as const;
 type View = (typeof VIEWS)[number];
 
 /** Which parts of the document a view shows. */
@@ -22,6 +23,7 @@ const PARTS: Record<View, string[]> = {
   collectives: ["ranks", "culprits", "lanes", "more_lanes", "sentences"],
   time: ["ranks", "times"],
   nodes: ["ranks", "culprits", "nodes"],
+  profile: ["ranks", "profile"],
   findings: ["findings"],
 };
 
@@ -42,6 +44,7 @@ export class Page {
   private stacks: Stacks | null = null;
   private times: Times | null = null;
   private nodes: Nodes | null = null;
+  private flame: Flame | null = null;
   private width = innerWidth;
 
   constructor(shown: PageDocument, private readonly words: PageWords, controls: HTMLElement[] = [], private readonly rankTools: HTMLElement[] = []) {
@@ -148,6 +151,15 @@ export class Page {
       section.append(...this.nodes.elements);
       return section;
     }
+    if (view === "profile") {
+      this.flame = null;
+      if (!state.document.profile) return nothing;
+      const { section, tools } = headed(view, "Profile", "");
+      this.flame = new Flame(state, tools);
+      tools.before(this.flame.saying);
+      section.append(...this.flame.elements);
+      return section;
+    }
     if (view === "findings") {
       if (!state.document.findings) return nothing;
       const text = h("pre", { class: "logs", tabindex: 0, role: "region", "aria-label": "All findings" }, state.document.findings);
@@ -165,10 +177,11 @@ export class Page {
     else if (view === "stacks") this.stacks?.rebuild();
     else if (view === "time") this.times?.draw();
     else if (view === "nodes") this.nodes?.draw();
+    else if (view === "profile") this.flame?.draw();
   }
 
   private foot(): HTMLElement {
-    const known = this.words.keys.filter(([key]) => key !== "f" || this.state.document.frames.length);
+    const known = this.words.keys.filter(([key]) => key !== "f" || this.state.document.frames.length || this.state.document.profile);
     const keys = known.flatMap(([key, does], index) => [index ? ", " : " Keys: ", h("kbd", {}, key), ` ${does}`]);
     return h("section", { class: "foot" }, h("p", {}, ...this.words.foot, ...keys, "."));
   }
@@ -190,7 +203,7 @@ export class Page {
         return;
       }
       if (event.key === "/") document.getElementById("selection")?.focus();
-      else if (event.key === "f") this.stacks?.focusSearch();
+      else if (event.key === "f") (this.stacks ?? this.flame)?.focusSearch();
       else if (event.key === "Escape") this.state.clear();
       else return;
       event.preventDefault();

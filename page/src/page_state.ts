@@ -12,7 +12,7 @@ const MOST_KNOWN = 2000; // classes whose colour is remembered
 export type Fill = (typeof FILLS)[number] | "hot";
 
 /** What views have chosen; all of it is in the address. */
-export const CHOICES = ["layout", "thread", "frames", "width", "time", "find", "ask", "grep", "nodes"] as const;
+export const CHOICES = ["layout", "thread", "frames", "width", "time", "find", "ask", "grep", "nodes", "flame", "call"] as const;
 export type Choice = (typeof CHOICES)[number];
 
 interface Watcher {
@@ -31,7 +31,7 @@ export class PageState {
   selected: Mask = new Uint8Array(0);
   selectedCount = 0;
   colouring = 0;
-  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", time: "", find: "", ask: "", grep: "", nodes: "" };
+  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", time: "", find: "", ask: "", grep: "", nodes: "", flame: "", call: "" };
   /** What a view that is built again goes on with. */
   readonly kept = new Map<string, string>();
   readonly history = new NodeHistory();

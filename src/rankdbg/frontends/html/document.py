@@ -231,6 +231,26 @@ class NodesView(TypedDict):
     gpus: GpuColumns
 
 
+class SideView(TypedDict):
+    """One of two groups of ranks whose profiles are compared."""
+
+    name: str
+    ranks: RankSet
+
+
+class ProfileView(TypedDict):
+    """A call tree of all profiled ranks. Parents are before their children."""
+
+    unit: str  # time, memory
+    least: float  # frames of less than this share are left out, in percent
+    ranks: list[int]  # the place of the rank of each profile
+    sides: list[SideView]  # two, or none
+    frames: list[FrameView]
+    frame: list[int]  # of each node, in `frames`
+    parents: list[int]  # of each node; -1 for the first
+    shares: list[list[int] | None]  # of each profile, in 1/1000; None: as the parent
+
+
 class PageDocument(TypedDict):
     schema: str
     version: str
@@ -249,4 +269,5 @@ class PageDocument(TypedDict):
     sentences: list[str]  # about collectives
     times: TimeView | None  # by the logs
     nodes: NodesView | None
+    profile: ProfileView | None
     findings: str  # all that the command found, as text

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rankdbg.errors import RankdbgError
 from rankdbg.frontends.html.document import Colouring, GpuColumns, NodeHealth, NodesView
-from rankdbg.frontends.html.plain_pages import colour_class
+from rankdbg.frontends.html.plain_pages import by_percent
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.watch.live_jobs import gpu_use
@@ -21,7 +21,6 @@ GPU_USE = "GPU use"  # the name of the colouring
 # GPUs that are used so many percent more or less than those of most nodes; of fewer nodes, none is
 # the odd one.
 APART, FEWEST = 30.0, 4
-_BOUNDS = (5, 25, 50, 75)  # percent
 _WELL: NodeHealth = {"kind": "", "text": "healthy", "more": 0, "next": ""}
 
 
@@ -29,7 +28,8 @@ def node_view(states: NodeStates | None, table: RankTable, time: str) -> NodesVi
     """None where nothing is known of any node."""
     if states is None or not (states.well or any(states.with_gpus.values())):
         return None
-    hosts = sorted({*states.health, *states.gpus})
+    ranks = _ranks_on(table)
+    hosts = sorted({*states.health, *states.gpus}, key=lambda host: _order(host, ranks))
     gpus = [states.with_gpus.get(host, ()) for host in hosts]
     health = _health(states, hosts, gpus)
     distinct = {_key(each): each for each in (_WELL, *health)}
@@ -40,7 +40,7 @@ def node_view(states: NodeStates | None, table: RankTable, time: str) -> NodesVi
     return {
         "time": time,
         "hosts": hosts,
-        "ranks": _ranks_on(hosts, table),
+        "ranks": [format_numbers(ranks.get(host, ())) for host in hosts],
         "health": [*distinct.values()],
         "of": [places[_key(each)] for each in health],
         "load": [_load(told) for told in figures],
@@ -62,25 +62,7 @@ def by_gpu_use(states: NodeStates | None, table: RankTable) -> list[Colouring]:
     use = gpu_use(known, table.ranks).ranks
     if not use:
         return []
-    members: dict[str, list[int]] = defaultdict(list)
-    for place, rank in enumerate(table.ranks):
-        members[_range_of(use.get(rank.process))].append(place)
-    classes = [
-        colour_class(text, "", format_numbers(places), code=False)
-        for text, places in sorted(members.items(), key=lambda each: -len(each[1]))
-    ]
-    return [{"name": GPU_USE, "columns": ["GPU use", ""], "classes": classes}]
-
-
-def _range_of(use: float | None) -> str:
-    """The same words for as long as it is much the same: a class keeps its colour by them."""
-    if use is None:
-        return "not known"
-    if use < _BOUNDS[0]:
-        return f"under {_BOUNDS[0]} %"
-    low = max(bound for bound in _BOUNDS if use >= bound)
-    high = min((bound for bound in _BOUNDS if use < bound), default=100)
-    return f"{low}-{high} %"
+    return [by_percent(GPU_USE, (use.get(rank.process) for rank in table.ranks))]
 
 
 # --- health --------------------------------------------------------------------------------
@@ -142,11 +124,17 @@ def _mean_use(gpus: Iterable[Gpu]) -> float | None:
 # --- figures --------------------------------------------------------------------------------
 
 
-def _ranks_on(hosts: Sequence[str], table: RankTable) -> list[str]:
+def _ranks_on(table: RankTable) -> dict[str, list[int]]:
     places: dict[str, list[int]] = defaultdict(list)
     for place, rank in enumerate(table.ranks):
         places[rank.host].append(place)
-    return [format_numbers(places.get(host, ())) for host in hosts]
+    return places
+
+
+def _order(host: str, ranks: Mapping[str, Sequence[int]]) -> tuple[bool, int, str]:
+    """By its first rank: node-9 is before node-10."""
+    places = ranks.get(host, ())
+    return not places, min(places, default=0), host
 
 
 def _gpus(nodes: Sequence[Sequence[Gpu]]) -> GpuColumns:
