@@ -235,9 +235,11 @@ export class Flame {
     const more = this.more(call);
     const told = `${percent(this.width(call))}${signed(more)}`;
     const left = wide - 22 - LETTER * frame.function.length;
-    const size = left > LETTER * told.length ? h("span", { class: "count" }, told) : null;
+    // Where there is no room for more, the sign: it says what the colour says.
+    const shown = left > LETTER * told.length ? told : wide > 2 * NARROWEST ? signed(more).trim() : "";
+    const size = shown ? h("span", { class: "count" }, shown) : null;
     const at = left - (size ? LETTER * told.length + 8 : 0) > Math.min(60, LETTER * frame.at.length) ? h("span", { class: "at" }, frame.at) : null;
-    const unseen = h("span", { class: "hidden" }, [at ? "" : frame.at, size ? "" : told].join(" ").trim());
+    const unseen = h("span", { class: "hidden" }, [at ? "" : frame.at, shown === told ? "" : told].join(" ").trim());
     const button = h("button", { type: "button", class: `frame ${tint(more)}`.trim() }, h("span", { class: "function" }, frame.function), " ", at, " ", size, " ", unseen);
     placeFrame(button, x, wide, row);
     button.addEventListener("click", () => this.choose(call));

@@ -16,6 +16,7 @@ from rankdbg.frontends.html.page_files import write_page
 from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.profile_document import document_of_profile
 from rankdbg.investigations.profiles.job_profiles import JobProfile
+from rankdbg.profiles import flame, tree
 from rankdbg.profiles.documents import Weighted
 from rankdbg.types import Frame
 from simulated_jobs import HOSTILE, job_of
@@ -55,6 +56,8 @@ def test_a_real_job(job: Job, tmp_path: Path, browser: Browser) -> None:
         assert opened.page.is_visible("#profile .frame:has-text('train')")
         assert opened.page.locator(".grid canvas").count() == 1
         assert "rankdbg profile --html" in opened.page.text_content(".foot")
+    with browser.opened(tmp_path / "profile/flame.html") as opened:
+        assert opened.page.is_visible(".frame:has-text('train')")
 
 
 def test_nsys_has_a_viewer_of_its_own(tmp_path: Path) -> None:
@@ -127,16 +130,12 @@ def test_hostile_names_do_nothing(tmp_path: Path, browser: Browser) -> None:
         assert page.locator("script").count() == 2 and page.locator("img").count() == 0
 
 
-def findings_of_axe(opened: OpenedPage, *selections: str) -> Sequence[object]:
+def findings_of_axe(opened: OpenedPage) -> Sequence[object]:
     axe = importlib.resources.files("axe_playwright_python").joinpath("axe.min.js").read_text()
     opened.page.evaluate(axe)
-    found: list[object] = []
-    for selected in selections:
-        opened.select(selected)
-        told = opened.page.evaluate("() => axe.run(document)")
-        assert told["passes"]
-        found += [(each["id"], each["nodes"][0]["html"]) for each in told["violations"]]
-    return found
+    told = opened.page.evaluate("() => axe.run(document)")
+    assert told["passes"]
+    return [(each["id"], each["nodes"][0]["html"]) for each in told["violations"]]
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -144,4 +143,46 @@ def test_everybody_can_use_it(tmp_path: Path, browser: Browser, dark: bool) -> N
     """axe-core has no finding, with and without a selection."""
     pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
     with browser.opened(report(profiled(RANKS, slow=[5]), tmp_path), dark) as opened:
-        assert findings_of_axe(opened, "", "tp=1") == []
+        assert findings_of_axe(opened) == []
+        opened.select("tp=1")
+        assert findings_of_axe(opened) == []
+
+
+def flame_graph(place: Path, slow: Sequence[int] = ()) -> Path:
+    """The file that `profile` leaves in its folder, of a job with hostile names."""
+    file = place / "flame.html"
+    found = hostile(profiled(RANKS, slow=slow)).profiles
+    sides = {"0-4,6-7": [0, 1, 2, 3, 4, 6, 7], "5": [5]}
+    names = [str(rank.number) for rank in RANKS]
+    file.write_text(flame.page(tree.grow(found), names, HOSTILE, "time", sides))
+    return file
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_flame_graph_of_the_folder(tmp_path: Path, browser: Browser, dark: bool) -> None:
+    """By keys alone, with signs beside the colours, and without a finding of axe-core."""
+    pytest.importorskip("axe_playwright_python", reason="needs axe-playwright-python")
+    with browser.opened(flame_graph(tmp_path, [5]), dark) as opened:
+        page = opened.page
+        loads = page.locator(".frame", has_text="next_batch")
+        assert "more-3" in loads.get_attribute("class")
+        assert re.fullmatch(r"next_batch.*\+2\d", loads.text_content())
+        page.keyboard.press("f")
+        page.keyboard.type("linear")
+        assert page.text_content("#hits") == "2 frames"
+        page.keyboard.press("Escape")
+        loads.focus()
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("Enter")
+        assert page.locator(".frame").first.text_content().startswith("train_step")
+        page.keyboard.press("Escape")
+        assert page.locator(".frame").first.text_content().startswith("all")
+        assert HOSTILE in page.text_content("#graph") and page.text_content("h1") == HOSTILE
+        assert page.locator("script").count() == 2 and page.locator("img").count() == 0
+        assert findings_of_axe(opened) == []
+
+
+def test_a_flame_graph_of_ranks_that_are_alike(tmp_path: Path, browser: Browser) -> None:
+    """No more colour than chance gives a rank."""
+    with browser.opened(flame_graph(tmp_path)) as opened:
+        assert opened.page.locator(".more-2, .more-3, .less-2, .less-3").count() == 0

@@ -10,10 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rankdbg
 from rankdbg.agent.profilers import memory_profiler
 from rankdbg.node.profiles.folded_stacks import fold
 from rankdbg.node.profiles.spies import affordable_rate
@@ -348,6 +350,16 @@ def test_the_page_holds_all_that_it_needs() -> None:
         evil.function: {"0": 10_000},
         "load": {"1": 10_000},
     }
+
+
+def test_the_flame_graph_looks_like_the_page() -> None:
+    """It has the colours and fonts of page/, by the same names."""
+    found = [
+        dict(re.findall(r"(--[\w-]+): (.+?);", (Path(rankdbg.__file__).parent / name).read_text()))
+        for name in ("profiles/flame.html", "../../page/src/page.css")
+    ]
+    ours, theirs = found
+    assert len(ours) > 10 and ours.items() <= theirs.items()
 
 
 def test_a_deep_stack_fits_a_page() -> None:
