@@ -12,7 +12,7 @@ const MAIN = "MainThread"; // as py-spy calls it
 const FAR = 1; // percent; a smaller difference is chance
 const STANDS_OUT = 5; // percent above the usual
 const DEEPEST = 160; // frames at a time
-const MOST_LISTED = 4; // ranks at each end
+const MOST_LISTED = 3; // ranks at each end
 
 class CallFrame {
   readonly children: CallFrame[] = [];

@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -376,3 +377,13 @@ def test_what_is_too_small_is_pruned() -> None:
     least = tree.prune(grown, 13)
     assert len(list(tree.walk(grown))) == 13
     assert 0 < least < 100 / 5050
+
+
+def test_a_share_is_compared_with_those_of_the_others() -> None:
+    """Without its own, also where several are equal: as the median of the others is computed."""
+    for shares in ((0.2,), (0.2, 0.5), (0.3, 0.1, 0.3), (0.4, 0.1, 0.1, 0.9), (0.5, 0.5, 0.5)):
+        row = comparing.ProfileRow(MAIN, "", shares, False)
+        for index, share in enumerate(shares):
+            others = shares[:index] + shares[index + 1 :]
+            usual = statistics.median(others) if others else 0.0
+            assert row.beyond(index) == share - usual, (shares, index)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rankdbg.node.machine import node_figures
 from rankdbg.text.amounts import in_bytes
 from rankdbg.verdicts.node_health import complaints
 from rankdbg.wire.decoding import decode
 from rankdbg.wire.node_answers import Gpu, NodeFigures
+from rankdbg.wire.node_questions import ReadHealth
 
 GIB = 1 << 30
 DISK = {"place": "/data", "size": 100 * GIB, "free": 50 * GIB, "files": 1000, "files_free": 900}
@@ -93,3 +96,17 @@ def test_bytes_in_words() -> None:
     assert [in_bytes(n) for n in (5, 4096, 64 << 20, 3 * GIB, 5 << 40)] == [
         *("5 B", "4 KiB", "64 MiB", "3.0 GiB", "5.0 TiB")
     ]
+
+
+def test_figures_alone_wait_for_no_log_of_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read every few seconds; the journal may take three."""
+    asked = tmp_path / "asked"
+    journal = tmp_path / "journalctl"
+    journal.write_text(f"#!/bin/sh\ntouch {asked}\n")
+    journal.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    told = decode(NodeFigures, node_figures.answer(ReadHealth(patterns=[]), []))
+    assert not asked.exists() and (told.kernel, told.why_no_kernel) == ((), "")
+    assert told.load is not None and told.load >= 0 and told.processors >= 1
