@@ -3,6 +3,8 @@
 report-page.png    why --html: 512 ranks, of which one holds up the others
 live-page.png      the same job in rankdbg web
 doctor-page.png    doctor --html: a rank that gets slower, and runs out of memory
+nodes-of-a-page.png    the nodes of the first job, of which some do not do well
+profile-page.png   profile --html: a rank that loads data while the others wait
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 import random
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -22,10 +25,13 @@ from rankdbg.frontends.html.job_document import document_of  # noqa: E402
 from rankdbg.frontends.html.log_document import document_of_logs  # noqa: E402
 from rankdbg.frontends.html.page_files import write_page  # noqa: E402
 from rankdbg.frontends.html.page_origin import PageOrigin  # noqa: E402
+from rankdbg.frontends.html.profile_document import document_of_profile  # noqa: E402
 from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis  # noqa: E402
 from rankdbg.investigations.logs.log_sources import given_logs  # noqa: E402
 from rankdbg.verdicts.rules.log_rules import load_rules  # noqa: E402
-from simulated_jobs import stuck_job  # noqa: E402
+from simulated_jobs import job_of, stuck_job  # noqa: E402
+from simulated_nodes import troubled  # noqa: E402
+from simulated_profiles import profiled  # noqa: E402
 from stories import Story  # noqa: E402
 from web_servers import always, served_here  # noqa: E402
 
@@ -67,6 +73,29 @@ def take(opened: OpenedPage, name: str, height: int = HEIGHT) -> None:
     sys.stdout.write(f"docs/images/{name}\n")
 
 
+def take_nodes(browser: Browser, folder: Path) -> None:
+    found = stuck_job(SIZES, CULPRIT)
+    file = folder / "nodes.html"
+    page = document_of(
+        replace(found, nodes=troubled(found.all_ranks)),
+        PageOrigin("rankdbg why", "slurm:88213", TIME),
+    )
+    write_page(page, str(file))
+    with browser.opened(file, width=WIDTH) as opened:
+        opened.page.locator("#nodes").screenshot(path=str(IMAGES / "nodes-of-a-page.png"))
+        sys.stdout.write("docs/images/nodes-of-a-page.png\n")
+
+
+def take_profile(browser: Browser, folder: Path) -> None:
+    file = folder / "profile.html"
+    found = profiled(job_of(SIZES), slow=[CULPRIT])
+    write_page(
+        document_of_profile(found, PageOrigin("rankdbg profile", "slurm:88213", TIME)), str(file)
+    )
+    with browser.opened(file, width=WIDTH) as opened:
+        take(opened, "profile-page.png", 900)
+
+
 def take_all(browser: Browser, folder: Path) -> None:
     found = stuck_job(SIZES, CULPRIT)
     report = folder / "report.html"
@@ -87,6 +116,8 @@ def take_all(browser: Browser, folder: Path) -> None:
     write_page(page, str(doctor))
     with browser.opened(doctor, width=WIDTH) as opened:
         take(opened, "doctor-page.png", 1420)
+    take_nodes(browser, folder)
+    take_profile(browser, folder)
 
 
 if __name__ == "__main__":

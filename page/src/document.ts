@@ -169,6 +169,55 @@ export interface TimeView {
   marks: MarkView[];
 }
 
+export interface NodeHealth {
+  kind: string;
+  text: string;
+  more: number;
+  next: string;
+}
+
+export interface GpuColumns {
+  node: number[];
+  index: number[];
+  use: (number | null)[];
+  memory: (number | null)[];
+  temperature: (number | null)[];
+  troubled: string;
+  names: string[];
+}
+
+export interface NodesView {
+  time: string;
+  hosts: string[];
+  ranks: RankSet[];
+  health: NodeHealth[];
+  of: number[];
+  load: (number | null)[];
+  processors: number[];
+  memory: (number | null)[];
+  memory_size: number[];
+  disk: (number | null)[];
+  disks: string[];
+  fullest: number[];
+  gpus: GpuColumns;
+}
+
+export interface SideView {
+  name: string;
+  ranks: RankSet;
+}
+
+export interface ProfileView {
+  unit: string;
+  least: number;
+  ranks: number[];
+  sides: SideView[];
+  frames: FrameView[];
+  frame: number[];
+  parents: number[];
+  shares: (number[] | null)[];
+}
+
 export interface PageDocument {
   schema: string;
   version: string;
@@ -186,5 +235,7 @@ export interface PageDocument {
   more_lanes: number;
   sentences: string[];
   times: TimeView | null;
+  nodes: NodesView | null;
+  profile: ProfileView | null;
   findings: string;
 }

@@ -85,10 +85,16 @@ class LivePage {
     if (whole) this.latest = whole;
     else if (changes && before) this.latest = changed(before, changes);
     if (before && this.latest && before !== this.latest) for (const part of partsThatDiffer(before, this.latest)) this.unseen.add(part);
+    this.remember();
     if (answer && this.latest && this.asking.take(answer, this.latest)) this.show(true);
     else this.show();
     if (logs) this.logs.take(logs);
     else if (!answer && !this.isPaused && live.status === "live") this.logs.ask();
+  }
+
+  /** Also while the page is held: what has passed is drawn later. */
+  private remember(): void {
+    if (this.page && this.latest?.nodes) this.page.state.history.add(this.latest.nodes);
   }
 
   private get isHeld(): boolean {
@@ -136,6 +142,7 @@ class LivePage {
     document.querySelector("main")!.prepend(this.notice);
     document.querySelector(".foot")!.before(this.logs.section);
     this.logs.begin(this.page.state);
+    this.remember();
     if (this.page.state.chosen.ask) this.asking.ask(this.page.state.chosen.ask);
   }
 

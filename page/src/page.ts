@@ -2,15 +2,17 @@
 
 import type { PageDocument } from "./document";
 import { counted, h, ranksOf, s } from "./dom";
+import { Flame } from "./flame";
 import { Grid } from "./grid";
 import { lanesTable } from "./lanes";
+import { Nodes } from "./nodes";
 import { PageState } from "./page_state";
 import { selectionBox } from "./selection_box";
 import { Stacks } from "./stacks";
 import { clock, day, Times } from "./times";
 import { drawChain, verdictSection } from "./verdict";
 
-const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "findings"] as const;
+const VIEWS = ["verdict", "ranks", "stacks", "collectives", "time", "nodes", "profile", "findings"] as const;
 type View = (typeof VIEWS)[number];
 
 /** Which parts of the document a view shows. */
@@ -20,6 +22,8 @@ const PARTS: Record<View, string[]> = {
   stacks: ["ranks", "colourings", "culprits", "frames", "threads", "samples"],
   collectives: ["ranks", "culprits", "lanes", "more_lanes", "sentences"],
   time: ["ranks", "times"],
+  nodes: ["ranks", "culprits", "nodes"],
+  profile: ["ranks", "profile"],
   findings: ["findings"],
 };
 
@@ -39,6 +43,8 @@ export class Page {
   private grid: Grid | null = null;
   private stacks: Stacks | null = null;
   private times: Times | null = null;
+  private nodes: Nodes | null = null;
+  private flame: Flame | null = null;
   private width = innerWidth;
 
   constructor(shown: PageDocument, private readonly words: PageWords, controls: HTMLElement[] = [], private readonly rankTools: HTMLElement[] = []) {
@@ -136,6 +142,24 @@ export class Page {
       section.append(...this.times.elements);
       return section;
     }
+    if (view === "nodes") {
+      this.nodes = null;
+      if (!state.document.nodes) return nothing;
+      const { section, tools } = headed(view, "Nodes", "");
+      this.nodes = new Nodes(state, tools);
+      tools.before(this.nodes.saying);
+      section.append(...this.nodes.elements);
+      return section;
+    }
+    if (view === "profile") {
+      this.flame = null;
+      if (!state.document.profile) return nothing;
+      const { section, tools } = headed(view, "Profile", "");
+      this.flame = new Flame(state, tools);
+      tools.before(this.flame.saying);
+      section.append(...this.flame.elements);
+      return section;
+    }
     if (view === "findings") {
       if (!state.document.findings) return nothing;
       const text = h("pre", { class: "logs", tabindex: 0, role: "region", "aria-label": "All findings" }, state.document.findings);
@@ -152,10 +176,12 @@ export class Page {
     else if (view === "ranks") this.grid?.draw();
     else if (view === "stacks") this.stacks?.rebuild();
     else if (view === "time") this.times?.draw();
+    else if (view === "nodes") this.nodes?.draw();
+    else if (view === "profile") this.flame?.draw();
   }
 
   private foot(): HTMLElement {
-    const known = this.words.keys.filter(([key]) => key !== "f" || this.state.document.frames.length);
+    const known = this.words.keys.filter(([key]) => key !== "f" || this.state.document.frames.length || this.state.document.profile);
     const keys = known.flatMap(([key, does], index) => [index ? ", " : " Keys: ", h("kbd", {}, key), ` ${does}`]);
     return h("section", { class: "foot" }, h("p", {}, ...this.words.foot, ...keys, "."));
   }
@@ -177,7 +203,7 @@ export class Page {
         return;
       }
       if (event.key === "/") document.getElementById("selection")?.focus();
-      else if (event.key === "f") this.stacks?.focusSearch();
+      else if (event.key === "f") (this.stacks ?? this.flame)?.focusSearch();
       else if (event.key === "Escape") this.state.clear();
       else return;
       event.preventDefault();

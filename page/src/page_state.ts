@@ -1,6 +1,7 @@
 // What is selected and shown; all of it is in the address, so that it can be sent.
 
 import type { Colouring, PageDocument } from "./document";
+import { NodeHistory } from "./node_history";
 import { Ranks } from "./ranks";
 import { parseSelection } from "./selection";
 import { isSame, maskOf, placesOf, sizeOf, type Mask } from "./sets";
@@ -11,7 +12,7 @@ const MOST_KNOWN = 2000; // classes whose colour is remembered
 export type Fill = (typeof FILLS)[number] | "hot";
 
 /** What views have chosen; all of it is in the address. */
-export const CHOICES = ["layout", "thread", "frames", "width", "time", "find", "ask", "grep"] as const;
+export const CHOICES = ["layout", "thread", "frames", "width", "time", "find", "ask", "grep", "nodes", "flame", "call"] as const;
 export type Choice = (typeof CHOICES)[number];
 
 interface Watcher {
@@ -30,9 +31,10 @@ export class PageState {
   selected: Mask = new Uint8Array(0);
   selectedCount = 0;
   colouring = 0;
-  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", time: "", find: "", ask: "", grep: "" };
+  readonly chosen: Record<Choice, string> = { layout: "", thread: "", frames: "", width: "", time: "", find: "", ask: "", grep: "", nodes: "", flame: "", call: "" };
   /** What a view that is built again goes on with. */
   readonly kept = new Map<string, string>();
+  readonly history = new NodeHistory();
   private watchers: Watcher[] = [];
   private text = "";
   private writing = 0;

@@ -3,12 +3,10 @@
 import type { FrameView } from "./document";
 import { counted, h, hideTip, ranksOf, shortened, showTip } from "./dom";
 import { choice } from "./grid";
+import { LETTER, moveFocus, NARROWEST, placeFrame, ROW } from "./icicle";
 import type { Choice, PageState } from "./page_state";
 import { placesOf, type Mask } from "./sets";
 
-const ROW = 22;
-const LETTER = 6.7; // pixels, of the frames' type
-const NARROWEST = 24; // pixels; frames that are narrower join as `+14`
 const DEEPEST = 24; // frames; above that only the user's are shown at first
 
 class TreeFrame {
@@ -169,12 +167,6 @@ export class Stacks {
     this.paint();
   }
 
-  private place(element: HTMLElement, x: number, wide: number, row: number): void {
-    element.style.left = `${x}px`;
-    element.style.width = `${Math.max(2, wide)}px`;
-    element.style.top = `${row * ROW}px`;
-  }
-
   private button(tree: TreeFrame, x: number, wide: number, row: number): HTMLButtonElement {
     const frame = this.frame(tree);
     const count = tree.places.length;
@@ -188,7 +180,7 @@ export class Stacks {
     // What has no room is still read aloud.
     const unseen = h("span", { class: "hidden" }, [at ? "" : frame.at, size ? "" : ranksOf(count)].join(" ").trim());
     const button = h("button", { type: "button", class: `frame ${this.fillOf(tree)}`.trim() }, name, " ", at, " ", size, " ", unseen);
-    this.place(button, x, wide, row);
+    placeFrame(button, x, wide, row);
     button.addEventListener("click", () => {
       this.chosen = tree;
       this.state.kept.set("frame", this.way(tree));
@@ -196,34 +188,17 @@ export class Stacks {
       this.state.toggle(tree.mask);
     });
     button.addEventListener("dblclick", () => this.zoomTo(tree));
-    button.addEventListener("keydown", (event) => this.move(event, button));
+    button.addEventListener("keydown", (event) => moveFocus(event, button, this.buttons.map((each) => each.button)));
     button.addEventListener("pointermove", (event) => showTip(event, `${frame.function}  ${frame.at}`, [ranksOf(count), shortened(this.state.ranks.text(tree.mask), 70), tree.moving ? "moving" : ""]));
     button.addEventListener("pointerleave", hideTip);
     this.buttons.push({ button, tree });
     return button;
   }
 
-  /** Arrow keys go to the nearest frame in that direction. */
-  private move(event: KeyboardEvent, from: HTMLButtonElement): void {
-    const step = ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] } as Record<string, number[]>)[event.key];
-    if (!step) return;
-    event.preventDefault();
-    const box = from.getBoundingClientRect();
-    let [best, distance] = [from, Infinity];
-    for (const { button } of this.buttons) {
-      const other = button.getBoundingClientRect();
-      const [across, down] = [other.left - box.left, (other.top - box.top) / ROW];
-      if (step[1] ? Math.sign(Math.round(down)) !== step[1] : Math.round(down) !== 0 || Math.sign(across) !== step[0]) continue;
-      const away = Math.abs(across) + 5000 * Math.abs(down);
-      if (button !== from && away < distance) [best, distance] = [button, away];
-    }
-    best.focus();
-  }
-
   private rest(parent: TreeFrame, narrow: TreeFrame[], x: number, wide: number, row: number): HTMLButtonElement {
     const ranks = narrow.reduce((sum, tree) => sum + tree.places.length, 0);
     const button = h("button", { type: "button", class: "frame rest" }, `+${counted(narrow.length)}`, h("span", { class: "hidden" }, ` branches, ${ranksOf(ranks)}`));
-    this.place(button, x, wide, row);
+    placeFrame(button, x, wide, row);
     const only = narrow.length === 1 ? narrow[0] : parent;
     button.addEventListener("click", () => this.zoomTo(only === this.zoomed || only === this.root ? narrow[0] : only));
     button.addEventListener("pointermove", (event) => showTip(event, `${counted(narrow.length)} more branches`, [ranksOf(ranks), "click to enlarge"]));

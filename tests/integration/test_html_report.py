@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chromium_browser import Browser, started_browser
+from chromium_browser import Browser, check_slowed_node, started_browser
+from fake_nvml import build_fake_nvml
 from jobs import Job, start_demo
 from rankdbg import selection
 from rankdbg.errors import SelectionError
@@ -45,8 +46,9 @@ def stuck(tmp_path: Path) -> Path:
 
 def test_a_real_job_and_its_snapshot(job: Job, tmp_path: Path, browser: Browser) -> None:
     """The verdict is shown, the culprit's cell stands out, and what is selected in one view is
-    selected in the other. `save` and a snapshot of the job make the same page."""
+    selected in the other. `save` and a snapshot of the job make the same page, with the job's node."""
     start_demo(job, tmp_path, options=("--mesh", "dp=4,tp=2"))
+    job.environment["LD_LIBRARY_PATH"] = str(build_fake_nvml(tmp_path))
     first, second, third = (tmp_path / f"{name}.html" for name in ("why", "save", "again"))
 
     def written() -> bool:
@@ -75,6 +77,8 @@ def test_a_real_job_and_its_snapshot(job: Job, tmp_path: Path, browser: Browser)
             page.get_by_role("button", name=re.compile("^read_shard ")).first.click()
             assert opened.selection == "5"
             assert page.locator(".frame.miss").count() > 0
+            page.keyboard.press("Escape")
+            check_slowed_node(opened)
     check_stacks(job, tmp_path / "stacks.html", browser)
 
 

@@ -25,6 +25,8 @@ def test_a_hang_is_judged_once(job: Job, tmp_path: Path) -> None:
         first = wait_for(lambda: look().found.stuck and seen[-1], lambda: seen[-1:])
         assert first.is_new and first.found.culprit_text(first.found.verdict.findings[0])
         poll = wait_for(lambda: not look().is_new and seen[-1], lambda: seen[-1:])
+        assert first.found.nodes is not None and first.found.nodes.well
+        assert poll.found.nodes is not None and poll.found.nodes.well
         assert poll.found.headline().startswith("The job is stuck: ranks have waited for ")
         assert poll.found.evidence is not None and poll.found.stuck
         (tmp_path / "meeting/shard-0007").write_text("1.0\n")

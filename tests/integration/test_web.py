@@ -53,6 +53,7 @@ def test_a_job_that_hangs_recovers_and_ends(job: Job, tmp_path: Path, browser: B
         assert "token" not in page.url
         wait_for_title(opened, HANGS)
         assert page.locator(".tag").first.text_content() == " [waits-for-file]"
+        assert page.locator("#nodes tbody tr").count() == 1
         spots = opened.orange_spots()
         assert spots
         page.mouse.click(*spots[len(spots) // 2])

@@ -57,6 +57,15 @@ class OpenedPage:
         return [(x, y) for x, y in found]
 
 
+def check_slowed_node(opened: OpenedPage) -> None:
+    """One node, with the three GPUs of tests/fakes/nvml.c."""
+    (row,) = opened.page.locator("#nodes tbody tr").all()
+    assert "slowed by heat, by the hardware" in row.text_content()
+    label = row.locator("[role=img]").get_attribute("aria-label")
+    assert label.startswith("GPU 0: 0 %, with a complaint, GPU 1: 10 %"), label
+    assert "3 × Fake" in opened.page.text_content("#nodes .says")
+
+
 class Browser:
     def __init__(self, chromium: Any) -> None:
         self._chromium = chromium

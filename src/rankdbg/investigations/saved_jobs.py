@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rankdbg.clusters.snapshot import require_new
 from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+from rankdbg.investigations.nodes.node_health import read_figures
+from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.results import Result
 from rankdbg.session import Session
 from rankdbg.text.amounts import counted
@@ -49,6 +51,7 @@ def save_job(session: Session, job: str | None, directory: str | Path) -> SavedJ
     ranks = session.job(job, where=True)
     # A verdict needs what has happened over some time, which is gone when a snapshot is read.
     found = judge_ranks(session, ranks, ranks, load_hang_rules())
+    found = replace(found, nodes=NodeStates(*read_figures(session, ranks)))
     session.collect_all(ranks)
     session.save(directory)
     files = [path for path in Path(directory).rglob("*") if path.is_file()]

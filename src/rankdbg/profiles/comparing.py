@@ -8,9 +8,11 @@ is an operator or a kernel, by self time.
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rankdbg.process.user_code import innermost_user_frame, is_agent, is_user_code
 from rankdbg.profiles.documents import Profile, Weighted
@@ -60,13 +62,29 @@ class ProfileRow:
 
     def beyond(self, index: int) -> float:
         """How much more of it this one has than the others usually have."""
-        others = self.shares[:index] + self.shares[index + 1 :]
-        return self.shares[index] - (statistics.median(others) if others else 0.0)
+        return self.shares[index] - _median_without(self._ordered, self.shares[index])
+
+    @cached_property
+    def _ordered(self) -> list[float]:
+        return sorted(self.shares)
 
     def far(self) -> list[int]:
         """The outliers, if there are few."""
         found = [i for i in range(len(self.shares)) if abs(self.beyond(i)) >= FAR]
         return found if len(self.shares) > 2 and 4 * len(found) <= len(self.shares) + 3 else []
+
+
+def _median_without(ordered: Sequence[float], value: float) -> float:
+    """Of all but one of this value: of ten thousand ranks each is compared with the others."""
+    taken = bisect_left(ordered, value)
+    left = len(ordered) - 1
+
+    def at(place: int) -> float:
+        return ordered[place + (place >= taken)]
+
+    if left < 1:
+        return 0.0
+    return at(left // 2) if left % 2 else (at(left // 2 - 1) + at(left // 2)) / 2
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -39,8 +41,28 @@ def page(
     # In a script element only the closing tag must be escaped.
     data = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
     template = files("rankdbg.profiles").joinpath("flame.html").read_text("utf-8")
-    parts = {"__TITLE__": _escaped(visible_line(title)), "__DATA__": data}
+    parts = {
+        "__TITLE__": _escaped(visible_line(title)),
+        "__DATA__": data,
+        "__POLICY__": _policy(template),
+    }
     return re.sub("|".join(parts), lambda match: parts[match[0]], template)
+
+
+def _policy(template: str) -> str:
+    """This one script and this one style, by their hashes, and no address at all."""
+    style, script = (
+        _hash(re.findall(f"<{tag}>(.*?)</{tag}>", template, re.DOTALL)[0])
+        for tag in ("style", "script")
+    )
+    return (
+        f"default-src 'none'; script-src '{script}'; style-src '{style}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _nodes(root: CallNode) -> list[dict[str, Any]]:

@@ -209,6 +209,8 @@ class NodeFigures:
     why_no_kernel: str = ""
     own_pids: bool = False  # whether kernel messages use the pids of the node
     job: dict[str, Any] = field(default_factory=dict)  # verdicts/failures/oom_kills.py
+    load: float | None = None  # processes that ran or wanted to, the mean of a minute
+    processors: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,17 @@ import io
 import json
 import math
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rankdbg
 from page_elements import refuse_constant
 from rankdbg.agent.profilers import memory_profiler
 from rankdbg.node.profiles.folded_stacks import fold
@@ -376,6 +379,16 @@ def test_the_page_holds_all_that_it_needs() -> None:
     }
 
 
+def test_the_flame_graph_looks_like_the_page() -> None:
+    """It has the colours and fonts of page/, by the same names."""
+    found = [
+        dict(re.findall(r"(--[\w-]+): (.+?);", (Path(rankdbg.__file__).parent / name).read_text()))
+        for name in ("profiles/flame.html", "../../page/src/page.css")
+    ]
+    ours, theirs = found
+    assert len(ours) > 10 and ours.items() <= theirs.items()
+
+
 def test_a_deep_stack_fits_a_page() -> None:
     """Deeper than Python or JSON would nest."""
     deep = tuple(Frame(f"f{depth}", "/a.py", 1) for depth in range(5000))
@@ -390,3 +403,13 @@ def test_what_is_too_small_is_pruned() -> None:
     least = tree.prune(grown, 13)
     assert len(list(tree.walk(grown))) == 13
     assert 0 < least < 100 / 5050
+
+
+def test_a_share_is_compared_with_those_of_the_others() -> None:
+    """Without its own, also where several are equal: as the median of the others is computed."""
+    for shares in ((0.2,), (0.2, 0.5), (0.3, 0.1, 0.3), (0.4, 0.1, 0.1, 0.9), (0.5, 0.5, 0.5)):
+        row = comparing.ProfileRow(MAIN, "", shares, False)
+        for index, share in enumerate(shares):
+            others = shares[:index] + shares[index + 1 :]
+            usual = statistics.median(others) if others else 0.0
+            assert row.beyond(index) == share - usual, (shares, index)

@@ -2,6 +2,7 @@
 
   rankdbg profile                       CPU profile of all ranks for 10 s
   rankdbg profile --diff 0 7 --open     what rank 7 does more of, in the browser
+  rankdbg profile --html FILE           a page: the flame graph, and a cell for each rank
   rankdbg profile 0-7 --kind torch      operators and kernels on one time line
   rankdbg profile 3 --kind memory       which code holds memory
   rankdbg profile 3 --kind nsys         report of the nsys that it runs under
@@ -15,12 +16,14 @@ import argparse
 import shlex
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rankdbg import selection
 from rankdbg.errors import BadInput
 from rankdbg.frontends.cli import add_common, positive, seconds
+from rankdbg.frontends.cli.html_option import add_html, check_html, write_html
 from rankdbg.frontends.reports.documents import print_json
 from rankdbg.investigations.profiles.profile_settings import KINDS, MOST_STOPPED, profile_settings
 from rankdbg.types import Rank
@@ -79,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="DIR", help="a new directory (default: ./rankdbg-profile-...)"
     )
+    add_html(parser)
     parser.add_argument("--open", action="store_true", help="open the flame graph in the browser")
 
 
@@ -92,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
         options.kind, options.seconds, options.rate, options.native, options.stack
     )
     _check(options)
+    check_html(options)
     phases = _phases(options)
     with open_session(options) as session:
         ranks, all_ranks, sides = _choose(session, options)
@@ -104,6 +109,11 @@ def run(options: argparse.Namespace) -> int:
         print_json("profile", found.as_json())
     else:
         print_profile(Terminal(), found)
+    if options.html is not None:
+        from rankdbg.frontends.html.profile_document import document_of_profile
+
+        target = session.cluster.target
+        write_html(options, partial(document_of_profile, found), "profile", target)
     if options.open and found.profiles:
         _open(folder)
     return 0 if found.files else 1
@@ -119,7 +129,7 @@ def _phases(options: argparse.Namespace) -> Phases | None:
 def _check(options: argparse.Namespace) -> None:
     if options.rules and options.kind != "cpu":
         raise BadInput("--rules needs --kind cpu")
-    for option in ("diff", "open"):
+    for option in ("diff", "open", "html"):
         if getattr(options, option) and options.kind == "nsys":
             raise BadInput(
                 f"--{option} does not work with --kind nsys",

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ from rankdbg.frontends.reports.documents import print_json
 
 if TYPE_CHECKING:
     from rankdbg.investigations.hangs.job_verdicts import JobVerdict
+    from rankdbg.session import Session
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,6 +104,13 @@ def _check_graph(options: argparse.Namespace) -> None:
             "--graph without a file draws in the terminal, which --json cannot contain",
             hint="rankdbg why --json --graph waits.dot",
         )
+
+
+def _with_nodes(found: JobVerdict, session: Session) -> JobVerdict:
+    from rankdbg.investigations.nodes.node_health import read_figures
+    from rankdbg.investigations.nodes.node_states import NodeStates
+
+    return replace(found, nodes=NodeStates(*read_figures(session, found.all_ranks)))
 
 
 def _judge_dumps(options: argparse.Namespace) -> int:
@@ -193,6 +202,8 @@ def _judge_job(options: argparse.Namespace) -> int:
             from rankdbg.investigations.hangs.verdicts_with_logs import with_logs
 
             found = with_logs(found, session, options.job)
+        if options.html is not None:
+            found = _with_nodes(found, session)
         _show(found, options, session.cluster.target, session.cluster.saved)
         if options.save:
             session.save(options.save)

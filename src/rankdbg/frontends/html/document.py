@@ -192,6 +192,65 @@ class TimeView(TypedDict):
     marks: list[MarkView]
 
 
+class NodeHealth(TypedDict):
+    """What is said of a node, or of several."""
+
+    kind: str  # complaint, unknown, apart from the others; `` where nothing is unusual
+    text: str
+    more: int  # further complaints
+    next: str
+
+
+class GpuColumns(TypedDict):
+    """The GPUs of all nodes, one after the other."""
+
+    node: list[int]  # of each, in `hosts`
+    index: list[int]  # on its node
+    use: list[float | None]  # percent
+    memory: list[float | None]  # percent
+    temperature: list[float | None]  # °C
+    troubled: str  # those with a complaint, by their place here
+    names: list[str]
+
+
+class NodesView(TypedDict):
+    """A column for each figure of the nodes, in percent; None for what is not known."""
+
+    time: str  # when they were read
+    hosts: list[str]
+    ranks: list[RankSet]
+    health: list[NodeHealth]  # the distinct ones; the first is that of a node that does well
+    of: list[int]  # of each node, in `health`
+    load: list[float | None]
+    processors: list[int]
+    memory: list[float | None]
+    memory_size: list[int]  # bytes
+    disk: list[float | None]  # the fullest one
+    disks: list[str]  # their places
+    fullest: list[int]  # of each node, in `disks`; -1: none
+    gpus: GpuColumns
+
+
+class SideView(TypedDict):
+    """One of two groups of ranks whose profiles are compared."""
+
+    name: str
+    ranks: RankSet
+
+
+class ProfileView(TypedDict):
+    """A call tree of all profiled ranks. Parents are before their children."""
+
+    unit: str  # time, memory
+    least: float  # frames of less than this share are left out, in percent
+    ranks: list[int]  # the place of the rank of each profile
+    sides: list[SideView]  # two, or none
+    frames: list[FrameView]
+    frame: list[int]  # of each node, in `frames`
+    parents: list[int]  # of each node; -1 for the first
+    shares: list[list[int] | None]  # of each profile, in 1/1000; None: as the parent
+
+
 class PageDocument(TypedDict):
     schema: str
     version: str
@@ -209,4 +268,6 @@ class PageDocument(TypedDict):
     more_lanes: int
     sentences: list[str]  # about collectives
     times: TimeView | None  # by the logs
+    nodes: NodesView | None
+    profile: ProfileView | None
     findings: str  # all that the command found, as text

@@ -6,6 +6,7 @@ from rankdbg.frontends.html.document import PageDocument, TimeView
 from rankdbg.frontends.html.lane_views import LaneViews
 from rankdbg.frontends.html.log_document import document_of_logs
 from rankdbg.frontends.html.log_ranks import LogRanks
+from rankdbg.frontends.html.node_views import GPU_USE, by_gpu_use, node_view
 from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.plain_pages import plain_page
 from rankdbg.frontends.html.rank_table import RankTable
@@ -27,7 +28,8 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
     table = RankTable.of_verdict(found)
     stacks = StackViews(found, table)
     lanes = LaneViews(CollectiveWaits(found.evidence.worlds, (), found.all_ranks), table)
-    page = plain_page(table, verdict_view(found, table), stacks.colourings, origin)
+    colourings = [*stacks.colourings, *by_gpu_use(found.nodes, table)]
+    page = plain_page(table, verdict_view(found, table), colourings, origin)
     return {
         **page,
         "frames": stacks.frames,
@@ -37,6 +39,7 @@ def document_of(found: JobVerdict, origin: PageOrigin) -> PageDocument:
         "more_lanes": lanes.left_out,
         "sentences": lanes.sentences,
         "times": _times(found, table),
+        "nodes": node_view(found.nodes, table, origin.time),
     }
 
 
@@ -49,9 +52,18 @@ def _times(found: JobVerdict, table: RankTable) -> TimeView | None:
 
 
 def document_later(before: PageDocument, found: JobVerdict, time: str) -> PageDocument:
-    """Of a job in which nothing has changed, but the time for which its ranks have waited."""
+    """Of a job in which nothing has changed but its nodes, and the time for which its ranks have
+    waited."""
     says = found.headline() if found.stuck and found.first else before["verdict"]["says"]
-    return {**before, "time": time, "verdict": {**before["verdict"], "says": says}}
+    table = RankTable.of_verdict(found)
+    others = [each for each in before["colourings"] if each["name"] != GPU_USE]
+    return {
+        **before,
+        "time": time,
+        "verdict": {**before["verdict"], "says": says},
+        "colourings": [*others, *by_gpu_use(found.nodes, table)],
+        "nodes": node_view(found.nodes, table, time),
+    }
 
 
 def document_of_stacks(merged: MergedStacks, origin: PageOrigin) -> PageDocument:

@@ -15,6 +15,7 @@ from rankdbg.frontends.html.document import (
     VerdictView,
 )
 from rankdbg.frontends.html.log_ranks import LogRanks, table_of_logs
+from rankdbg.frontends.html.node_views import by_gpu_use, node_view
 from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.plain_pages import (
     as_text,
@@ -70,7 +71,13 @@ def document_of_logs(found: LogDiagnosis, origin: PageOrigin) -> PageDocument:
     colourings = [*_by_failure(found, ranks), *_by_phase(found.phases, ranks)]
     page = _page(ranks, _verdict(found, ranks), colourings, times, origin)
     job = found.state.job if found.state is not None else ""
-    return {**page, "job": job, "findings": as_text(lambda t: print_full_diagnosis(t, found))}
+    return {
+        **page,
+        "job": job,
+        "colourings": [*colourings, *by_gpu_use(found.nodes, ranks.table)],
+        "nodes": node_view(found.nodes, ranks.table, origin.time),
+        "findings": as_text(lambda t: print_full_diagnosis(t, found)),
+    }
 
 
 def document_of_phases(found: RankPhases, origin: PageOrigin) -> PageDocument:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rankdbg._version import __version__
 from rankdbg.frontends.html.document import (
@@ -18,6 +18,9 @@ from rankdbg.frontends.html.page_origin import PageOrigin
 from rankdbg.frontends.html.rank_table import RankTable
 from rankdbg.frontends.terminal import Terminal
 from rankdbg.process.masking import mask_text
+from rankdbg.selection import format_numbers
+
+_BOUNDS = (5, 25, 50, 75)  # percent
 
 
 def plain_page(
@@ -40,6 +43,8 @@ def plain_page(
         "more_lanes": 0,
         "sentences": [],
         "times": None,
+        "nodes": None,
+        "profile": None,
         "findings": "",
     }
 
@@ -70,6 +75,27 @@ def colour_class(
     text: str, says: str, members: RankSet, *, at: str = "", odd: bool = False, code: bool = True
 ) -> ColourClass:
     return {"text": text, "at": at, "says": says, "code": code, "odd": odd, "ranks": members}
+
+
+def by_percent(name: str, values: Iterable[float | None], unknown: str = "not known") -> Colouring:
+    """The ranks by ranges of a figure, given for each in the order of the table: a range stays the same
+    while the figure wavers, and so does its colour."""
+    members: dict[str, list[int]] = {}
+    for place, value in enumerate(values):
+        members.setdefault(unknown if value is None else _range_of(value), []).append(place)
+    classes = [
+        colour_class(text, "", format_numbers(places), code=False)
+        for text, places in sorted(members.items(), key=lambda each: -len(each[1]))
+    ]
+    return {"name": name, "columns": [name, ""], "classes": classes}
+
+
+def _range_of(percent: float) -> str:
+    if percent < _BOUNDS[0]:
+        return f"under {_BOUNDS[0]} %"
+    low = max(bound for bound in _BOUNDS if percent >= bound)
+    high = min((bound for bound in _BOUNDS if percent < bound), default=100)
+    return f"{low}-{high} %"
 
 
 def without_marks(page: PageDocument) -> PageDocument:

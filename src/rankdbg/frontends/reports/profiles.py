@@ -21,7 +21,7 @@ LEAST = 0.005
 MORE = 3
 _MORE_OF = "  more of "
 _WHAT = {
-    profile_files.FLAME: "for a browser; red where a rank has more than others",
+    profile_files.FLAME: "for a browser; + where a rank has more than others",
     profile_files.SPEEDSCOPE: "for https://www.speedscope.app",
     profile_files.TRACE: "for https://ui.perfetto.dev: all ranks on one time line",
 }

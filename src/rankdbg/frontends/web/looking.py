@@ -64,6 +64,7 @@ class _LookThread:
         moment = self._saved or datetime.now(timezone.utc).isoformat(timespec="seconds")
         before = self._board.shown.document
         if before is not None and not look.is_new:
-            return document_later(before, look.found, moment)
+            later = document_later(before, look.found, moment)
+            return {**later, "nodes": without_hidden_text(later["nodes"])}
         origin = PageOrigin(COMMAND, self._target, moment)
         return without_hidden_text(document_of(look.found, origin))

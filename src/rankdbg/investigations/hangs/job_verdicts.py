@@ -26,6 +26,7 @@ from rankdbg.verdicts.waits.wait_links import Link, Party, place_of
 if TYPE_CHECKING:
     from rankdbg.investigations.html import HtmlPart
     from rankdbg.investigations.logs.log_diagnosis import LogDiagnosis
+    from rankdbg.investigations.nodes.node_states import NodeStates
 
 MOST_EVIDENCE = 10
 LONGEST_LINE = 120
@@ -42,6 +43,7 @@ class JobVerdict(Result):
     parted: Sequence[str] = ()  # where ranks left the others, by their histories
     logged: Sequence[str] = ()  # what the culprits have logged last
     diagnosis: LogDiagnosis | None = None  # by the logs, if the job or the culprits have died
+    nodes: NodeStates | None = None  # if they were asked, which a verdict does not need
 
     @cached_property
     def paths(self) -> Paths:

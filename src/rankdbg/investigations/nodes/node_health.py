@@ -162,6 +162,11 @@ def read_health(
     return look_around(session, patterns, DAY, (), ranks)
 
 
+def read_figures(session: Session, ranks: Sequence[Rank]) -> tuple[Healths, Gpus]:
+    """Of the nodes alone, without the messages of their kernels: cheap enough for every few seconds."""
+    return session.health((), 0.0, (), ranks), session.gpus()
+
+
 def _by_literals(pattern: Pattern) -> Pattern:
     """A user's expression may never finish, and a node cannot confine it: expressions are applied
     to kernel messages locally."""

@@ -46,6 +46,8 @@ class NodeStates(Result):
                 "memory": asdict(told.memory),
                 "processes": [vars(process) for process in told.processes],
                 "kernel": told.why_no_kernel,
+                "load": told.load,
+                "processors": told.processors,
                 "gpus": [gpu.as_json() for gpu in self.with_gpus.get(node, ())],
                 "complaints": [
                     {"about": each.about, "text": each.text, "next": each.fix}

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from rankdbg.investigations.hangs.further_looks import judge_ranks
 from rankdbg.investigations.hangs.job_verdicts import JobVerdict
 from rankdbg.investigations.hangs.verdicts_with_logs import with_logs
+from rankdbg.investigations.nodes.node_health import read_figures
+from rankdbg.investigations.nodes.node_states import NodeStates
 from rankdbg.investigations.reached_job import ReachedJob
 from rankdbg.investigations.watch.stillness import Stillness
 from rankdbg.session import Session
@@ -19,12 +21,13 @@ from rankdbg.verdicts.hangs.hang_rules import load_hang_rules
 # Whatever a poll does not see (a lock that changes hands) is seen so many seconds later.
 JUDGE_AGAIN = 60.0
 AT_REST = ("stuck", "idle")  # states of verdicts
+NODES_AGAIN = 5.0
 
 
 @dataclass(frozen=True)
 class LiveLook:
     found: JobVerdict
-    is_new: bool  # else all but the time for which ranks have waited is as before
+    is_new: bool  # else all but the nodes and the time for which ranks have waited is as before
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,8 @@ class LiveLooks:
         self._reached = reached
         self._rules = load_hang_rules()
         self._at_rest: _AtRest | None = None
+        self._nodes: NodeStates | None = None
+        self._nodes_read = 0.0
 
     def look(self) -> LiveLook:
         """Raises RankdbgError if the job cannot be looked at."""
@@ -72,7 +77,7 @@ class LiveLooks:
         now = time.monotonic()
         if before is not None and not has_changed and now - before.judged < JUDGE_AGAIN:
             self._at_rest = before
-            return LiveLook(before.later(now), is_new=False)
+            return LiveLook(self._with_nodes(before.later(now), session, ranks), is_new=False)
         found = self._judged(session, ranks)
         if found.verdict.state in AT_REST:
             polls, now = Stillness(), time.monotonic()
@@ -80,7 +85,13 @@ class LiveLooks:
             since = before.since if before is not None and not has_changed else now
             self._at_rest = _AtRest(found, _states(ranks), polls, now, since)
             found = self._at_rest.later(now)
-        return LiveLook(found, is_new=True)
+        return LiveLook(self._with_nodes(found, session, ranks), is_new=True)
+
+    def _with_nodes(self, found: JobVerdict, session: Session, ranks: Sequence[Rank]) -> JobVerdict:
+        if self._nodes is None or time.monotonic() - self._nodes_read >= NODES_AGAIN:
+            self._nodes = NodeStates(*read_figures(session, ranks))
+            self._nodes_read = time.monotonic()
+        return replace(found, nodes=self._nodes)
 
     def _judged(self, session: Session, ranks: Sequence[Rank]) -> JobVerdict:
         found = judge_ranks(session, ranks, ranks, self._rules)

@@ -30,7 +30,8 @@ def answer(question: ReadHealth, ranks: Sequence[Process]) -> dict[str, Any]:
     patterns = [Pattern.from_json(pattern) for pattern in question.patterns]
     hits, why = [], ""
     try:
-        hits = kernel_log.find(patterns, time.time() - question.within)
+        if patterns:  # who reads figures alone, every few seconds, waits for no journal
+            hits = kernel_log.find(patterns, time.time() - question.within)
     except kernel_log.KernelLogUnreadable as unreadable:
         why = str(unreadable)
     told = look(ranks, question.places)
@@ -54,6 +55,8 @@ def look(ranks: Sequence[Process], places: Iterable[str]) -> dict[str, Any]:
         "disks": _disks([*places, *_places_of(living)]),
         "memory": _memory(living),
         "processes": _held(living),
+        "load": os.getloadavg()[0],
+        "processors": os.cpu_count() or 0,
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -93,3 +95,23 @@ def test_bytes_in_words() -> None:
     assert [in_bytes(n) for n in (5, 4096, 64 << 20, 3 * GIB, 5 << 40)] == [
         *("5 B", "4 KiB", "64 MiB", "3.0 GiB", "5.0 TiB")
     ]
+
+
+FIGURES_ALONE = """
+import sys
+opened = []
+sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event in ("open", "subprocess.Popen") else None)
+from rankdbg.node.machine import node_figures
+from rankdbg.wire.node_questions import ReadHealth
+told = node_figures.answer(ReadHealth(patterns=[]), [])
+assert "/proc/meminfo" in opened
+assert not [name for name in opened if "kmsg" in name or "journalctl" in name], opened
+assert told["kernel"] == [] and told["why_no_kernel"] == ""
+assert told["load"] >= 0 and told["processors"] >= 1
+"""
+
+
+def test_figures_alone_wait_for_no_log_of_the_kernel() -> None:
+    """They are read every few seconds; the journal may take three."""
+    result = subprocess.run([sys.executable, "-c", FIGURES_ALONE], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
