@@ -423,7 +423,8 @@ def _text(raw: bytes) -> str:
 
 
 def _first_digits(number: re.Match[bytes]) -> bytes:
-    return number[0][:SHOWN_DIGITS] + b"..."
+    """Still a number, for patterns and records that want one."""
+    return number[0][:SHOWN_DIGITS]
 
 
 def _newlines(buffer: bytes, start: int, end: int) -> int:

@@ -64,7 +64,7 @@ def test_numbers_without_end(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(f"pid={'7' * 5000} failed\npid={'8' * 900} failed\n")
     first, second = scan(log, Pattern("p", (("failed", r"pid=\d+"),))).hits
-    assert first.text == f"pid={'7' * 20}... failed"
+    assert first.text == f"pid={'7' * 20} failed"
     assert second.text == f"pid={'8' * 900} failed"
 
 

@@ -2,7 +2,7 @@
 
   rankdbg profile                       CPU profile of all ranks for 10 s
   rankdbg profile --diff 0 7 --open     what rank 7 does more of, in the browser
-  rankdbg profile --html FILE           a page: the flame graph, and a cell for each rank
+  rankdbg profile --html FILE           a page: the flame graph, all ranks
   rankdbg profile 0-7 --kind torch      operators and kernels on one time line
   rankdbg profile 3 --kind memory       which code holds memory
   rankdbg profile 3 --kind nsys         report of the nsys that it runs under
