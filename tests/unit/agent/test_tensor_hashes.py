@@ -59,6 +59,14 @@ def test_many_at_once() -> None:
     assert [f"{each:016x}" for each in single] == alone
 
 
+@pytest.mark.parametrize("size", [LARGE // 2, LARGE // 2 + 1])
+def test_copies_are_let_go(size: int) -> None:
+    """What waits to be weighted keeps no copy of a large tensor alive whose memory is not in order."""
+    tensor = torch.arange(2.0 * size).view(size, 2).t()
+    kept = sum(part.untyped_storage().nbytes() for part in tensor_hashes._parts(torch, tensor))
+    assert 0 < kept < tensor.numel() * tensor.element_size() / 10
+
+
 def test_more_than_are_weighted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parts of a tensor that is too large for it have an order, and each of its bits counts."""
     monkeypatch.setattr(tensor_hashes, "_MOST_NUMBERS", 32)

@@ -155,7 +155,9 @@ def _parts(torch: Any, tensor: Any) -> Iterator[Any]:
         end = min(begin + _MOST_NUMBERS, blocks)
         yield words[begin * _WORDS : end * _WORDS].view(-1, _WORDS).sum(1)
     if blocks * _WORDS < words.numel():
-        yield words[blocks * _WORDS :]
+        rest = words[blocks * _WORDS :]
+        # Of a tensor that had to be put in order, the whole copy would live until this is weighted.
+        yield rest.clone() if blocks else rest
     if size % 8:
         yield flat[size // 8 * 8 :].to(torch.int64)
 

@@ -193,7 +193,7 @@ class TimeView(TypedDict):
 
 
 class NodeHealth(TypedDict):
-    """What is said of a node, or of several."""
+    """Of a node, or of several."""
 
     kind: str  # complaint, unknown, apart from the others; `` where nothing is unusual
     text: str

@@ -23,14 +23,14 @@ def name_departed(verdict: Verdict, departed: Departure, says: str) -> Verdict:
     first, *rest = verdict.findings
     left = {rank.process for rank in departed.ranks}
     involved = [*first.signs, *(_other_side(verdict, departed) if _is_undecided(first) else ())]
-    guilty = tuple(sign for sign in involved if sign.seen.rank.process in left)
-    named = in_order(sign.seen.rank for sign in guilty)
-    if not guilty or named == in_order(first.ranks):
+    culprits = tuple(sign for sign in involved if sign.seen.rank.process in left)
+    named = in_order(sign.seen.rank for sign in culprits)
+    if not culprits or named == in_order(first.ranks):
         return verdict
     cause, why, fix = OF_CULPRITS["mismatch"]
     says = f"left the common order: {says}"
-    accused = replace(first, cause=cause, ranks=named, signs=guilty, says=says, why=why, next=fix)
-    waiting = (sign for sign in (*verdict.waiting, *first.signs) if sign not in guilty)
+    accused = replace(first, cause=cause, ranks=named, signs=culprits, says=says, why=why, next=fix)
+    waiting = (sign for sign in (*verdict.waiting, *first.signs) if sign not in culprits)
     return replace(verdict, findings=(accused, *rest), waiting=tuple(waiting))
 
 
